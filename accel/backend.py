@@ -1,0 +1,83 @@
+"""The backend protocol: what every backend takes and gives. Holds no computation.
+
+A backend compiles a program once; the executor it returns runs steps of ragged rows. Both are used
+by one thread at a time (the replica's worker).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from kernels.specs.program import Program
+
+PAGE_LEN = 32  # positions in a KV page
+
+Progress = Callable[[str, float], None]  # phase in plain words, share done 0..1
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Sizes fixed at compile time. A step may hold up to max_rows rows, max_logit_rows of them wanting logits."""
+
+    max_rows: int
+    max_logit_rows: int
+    num_slots: int
+    num_pages: int
+    max_pages_per_slot: int
+    kv_type: str = "f16"
+    num_threads: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class StepBatch:
+    """The rows of one step. Rows of one slot are neighbours, in ascending position.
+
+    Shapes: tokens, positions, slots (N,) int32; logit_rows (L,) int32, ascending row indices;
+    page_table (num_slots, max_pages_per_slot) int32, page numbers, entries past a slot's last page unused.
+    """
+
+    tokens: npt.NDArray[np.int32]
+    positions: npt.NDArray[np.int32]
+    slots: npt.NDArray[np.int32]
+    logit_rows: npt.NDArray[np.int32]
+    page_table: npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class MemoryUse:
+    weight_bytes: int
+    kv_bytes: int
+    buffer_bytes: int
+
+
+class Executor(Protocol):
+    """A compiled program with its weights, KV pages and threads."""
+
+    @property
+    def memory(self) -> MemoryUse: ...
+
+    def step(self, batch: StepBatch) -> npt.NDArray[np.float32]:
+        """Run the step; returns logits (L, vocab_size), valid until the next step.
+
+        A row's logits depend on its own sequence alone, bit for bit: never on other rows, on how a
+        prompt was cut into chunks, or on the number of threads. Raises: AccelError.
+        """
+        ...
+
+    def close(self) -> None:
+        """Stop threads and give memory back. Safe to call twice."""
+        ...
+
+
+class Backend(Protocol):
+    name: str
+
+    def compile(self, program: Program, limits: Limits, progress: Progress) -> Executor:
+        """Raises: UnsupportedProgram, OutOfMemory."""
+        ...

@@ -1,0 +1,1 @@
+"""Backends in NumPy float32: the oracle. Slow and obvious."""

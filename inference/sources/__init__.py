@@ -1,0 +1,1 @@
+"""Where model files come from: hubs, package indexes, URLs, local paths. Knows no database."""

@@ -1,0 +1,1 @@
+"""Text: tokenizers, templates, incremental detokenising, stop strings, channels. No engine, no HTTP."""

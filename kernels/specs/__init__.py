@@ -1,0 +1,1 @@
+"""Specifications shared by all backends: quant formats, ops, programs. Holds no computation."""
