@@ -1,0 +1,258 @@
+"""The one environ schema: every environment variable, its type, default, unit and meaning.
+
+Owns reading and checking the environment; nothing else in the project looks at it. Variables of the
+first implementation keep their names as aliases; where both are set, ours wins.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from django.core.exceptions import ImproperlyConfigured
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() in {"1", "true", "yes", "on"}:
+        return True
+    if text.lower() in {"0", "false", "no", "off", ""}:
+        return False
+    raise ValueError("must be 1 or 0 (also true/false, yes/no, on/off)")
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _folder(text: str) -> Path:
+    return Path(text).expanduser().resolve()
+
+
+def _folders(text: str) -> list[Path]:
+    return [_folder(part) for part in text.split(":") if part]
+
+
+def _integer(low: int, high: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        value = int(text)
+        if not low <= value <= high:
+            raise ValueError(f"must lie between {low} and {high}")
+        return value
+
+    return parse
+
+
+def _number(low: float, high: float) -> Callable[[str], float]:
+    def parse(text: str) -> float:
+        value = float(text)
+        if not low <= value <= high:
+            raise ValueError(f"must lie between {low} and {high}")
+        return value
+
+    return parse
+
+
+def _one_of(*choices: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text not in choices:
+            raise ValueError(f"must be one of {', '.join(c or '(empty)' for c in choices)}")
+        return text
+
+    return parse
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One variable. `default` is the text that would be set; `aliases` are older names of it."""
+
+    name: str
+    parse: Callable[[str], Any]
+    default: str
+    help: str
+    aliases: tuple[str, ...] = ()
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        "DJANGO_SECRET_KEY",
+        str,
+        "",
+        "Django's secret; empty: made once and kept in the data folder.",
+    ),
+    Setting("DJANGO_DEBUG", _boolean, "0", "Django's debug pages; never on a reachable host."),
+    Setting(
+        "DJANGO_ALLOWED_HOSTS",
+        _words,
+        "localhost,127.0.0.1,[::1]",
+        "Host names this server answers to, separated by commas.",
+    ),
+    Setting(
+        "DJANGO_CSRF_TRUSTED_ORIGINS",
+        _words,
+        "",
+        "Origins (https://host) whose admin forms are trusted behind a TLS proxy, separated by commas.",
+    ),
+    Setting(
+        "DJANGO_LOG_LEVEL",
+        _one_of("DEBUG", "INFO", "WARNING", "ERROR"),
+        "INFO",
+        "Least severe log record that is printed: DEBUG, INFO, WARNING or ERROR.",
+    ),
+    Setting(
+        "PANTHEON_DATA_DIR",
+        _folder,
+        str(ROOT / "var"),
+        "Folder of the database, pulled models and the generated secret.",
+    ),
+    Setting(
+        "PANTHEON_MODEL_DIRS",
+        _folders,
+        "",
+        "Folders model files may be loaded from, separated by colons; the data folder's models/ always is one.",
+    ),
+    Setting(
+        "PANTHEON_KERNEL_CACHE_DIR",
+        _folder,
+        "~/.cache/pantheon/kernels",
+        "Folder of compiled kernels.",
+    ),
+    Setting(
+        "PANTHEON_BACKEND",
+        _one_of("cpu", "reference"),
+        "cpu",
+        "What runs models: cpu (fast kernels) or reference (slow NumPy, for checking).",
+    ),
+    Setting(
+        "PANTHEON_CPU_THREADS",
+        _integer(0, 256),
+        "0",
+        "Compute threads of a replica; 0: one a core.",
+    ),
+    Setting(
+        "PANTHEON_CPU_ISA",
+        _one_of("", "avx512vnni", "avx2", "generic"),
+        "",
+        "Force a kernel path: avx512vnni, avx2 or generic; empty: the best this host has.",
+    ),
+    Setting(
+        "PANTHEON_BATCH_SLOTS",
+        _integer(1, 32),
+        "8",
+        "Sequences a replica runs at once.",
+    ),
+    Setting(
+        "PANTHEON_CONTEXT_LEN",
+        _integer(0, 1 << 20),
+        "0",
+        "Longest sequence in tokens; 0: what the model was trained for, at most 8192.",
+    ),
+    Setting(
+        "PANTHEON_KV_TOKENS",
+        _integer(0, 1 << 24),
+        "0",
+        "Positions of KV memory a replica shares among its slots; 0: twice the context length.",
+    ),
+    Setting(
+        "PANTHEON_PREFILL_CHUNK",
+        _integer(1, 4096),
+        "128",
+        "Prompt tokens per step; one chunk is the longest a decoding stream waits.",
+        aliases=("QWEN35_BS_PREFILL_CHUNK",),
+    ),
+    Setting(
+        "PANTHEON_QUEUE_DEPTH",
+        _integer(0, 10_000),
+        "32",
+        "Requests that may wait for a slot; more are answered 429.",
+        aliases=("BS_QUEUE_DEPTH",),
+    ),
+    Setting(
+        "PANTHEON_QUEUE_WAIT_S",
+        _number(0.0, 3600.0),
+        "30",
+        "Seconds a request waits for a slot before it is answered 429.",
+    ),
+    Setting(
+        "PANTHEON_DRAIN_S",
+        _number(0.0, 86_400.0),
+        "120",
+        "Seconds an unload waits for running requests before it ends them.",
+    ),
+    Setting(
+        "PANTHEON_STRICT_MODEL",
+        _boolean,
+        "0",
+        "1: a request must name a loaded model even when only one is loaded.",
+    ),
+    Setting(
+        "PANTHEON_MAX_BODY_BYTES",
+        _integer(1024, 1 << 30),
+        str(8 << 20),
+        "Largest request body, in bytes; larger ones are answered 413.",
+    ),
+    Setting(
+        "PANTHEON_REQUIRE_API_KEY",
+        _boolean,
+        "0",
+        "1: the inference API needs a key even on loopback. The control API always needs one.",
+    ),
+    Setting(
+        "QWEN35_GPU_FULL_LOGITS",
+        str,
+        "",
+        "Refused at start: it would copy every logit over the slow link at each step.",
+    ),
+    Setting(
+        "QWEN35_BS_DRIVER_SAMPLE",
+        str,
+        "1",
+        "Accepted without effect: sampling always runs on the worker.",
+    ),
+)
+
+
+def read(environ: Mapping[str, str]) -> dict[str, Any]:
+    """Values by name. Raises: ImproperlyConfigured, naming the variable, its value and what it may be."""
+    values = {}
+    for setting in SETTINGS:
+        names = (setting.name, *setting.aliases)
+        name = next((n for n in names if n in environ), setting.name)
+        text = environ.get(name, setting.default)
+        try:
+            values[setting.name] = setting.parse(text)
+        except ValueError as error:
+            raise ImproperlyConfigured(f"{name}={text!r}: {error}.") from error
+    if values["QWEN35_GPU_FULL_LOGITS"]:
+        raise ImproperlyConfigured(
+            "QWEN35_GPU_FULL_LOGITS is set. It would copy all logits to the host at every step,"
+            " so Pantheon does not start with it; unset it."
+        )
+    return values
+
+
+def load_env_file(path: Path, environ: dict[str, str]) -> None:
+    """Add NAME=value lines of a .env file that `environ` does not have yet."""
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        line = line.strip()
+        if not line or line.startswith("#"):
+            continue
+        name, equals, value = line.partition("=")
+        if not equals:
+            raise ImproperlyConfigured(f"{path}, line {number}: expected NAME=value.")
+        environ.setdefault(name.strip(), value.strip())
+
+
+def environment() -> dict[str, str]:
+    """The process environment over the checkout's .env file, where there is one."""
+    environ = dict(os.environ)
+    env_file = ROOT / ".env"
+    # The test run must not depend on an operator's file.
+    if env_file.is_file() and "pytest" not in sys.modules:
+        load_env_file(env_file, environ)
+    return environ
