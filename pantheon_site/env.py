@@ -114,7 +114,7 @@ SETTINGS: tuple[Setting, ...] = (
         "PANTHEON_MODEL_DIRS",
         _folders,
         "",
-        "Folders model files may be loaded from, separated by colons; the data folder's models/ always is one.",
+        "Folders model files may be loaded from, separated by colons, besides the data folder.",
     ),
     Setting(
         "PANTHEON_KERNEL_CACHE_DIR",
