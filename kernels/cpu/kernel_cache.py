@@ -1,0 +1,95 @@
+"""Where compiled kernels are kept, and for which instruction set they are compiled.
+
+Owns the choice of folder and instruction set, made once per process before any kernel is imported;
+knows no kernel. numba keys a cached function by the content of its *own* file only, while kernels are
+inlined across files, so an edit elsewhere would go unnoticed and old machine code would run. A hash
+of all kernel sources in the folder's name closes that hole; the CPU's name and features are in
+numba's own key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+DEFAULT_FOLDER = Path.home() / ".cache" / "pantheon" / "kernels"
+
+# What differs between them is the dot product of bytes (kernels.cpu.simd.dots); results do not differ.
+ISAS = ("avx512vnni", "avxvnni", "avx2", "generic")
+
+
+class KernelCacheError(Exception):
+    """The kernel cache cannot be used as asked."""
+
+
+class UnknownIsa(KernelCacheError):
+    def __init__(self, isa: str) -> None:
+        self.isa = isa
+        super().__init__(f"There is no instruction set {isa!r}: use one of {', '.join(ISAS)}.")
+
+
+class AlreadyConfigured(KernelCacheError):
+    """Kernels of one process share a folder and an instruction set."""
+
+    def __init__(self, current: Choice, wanted: Choice) -> None:
+        self.current, self.wanted = current, wanted
+        super().__init__(
+            f"Kernels of this process already use {current.isa} and {current.folder}, so they cannot"
+            f" use {wanted.isa} and {wanted.folder}: start another process."
+        )
+
+
+@dataclass(frozen=True)
+class Choice:
+    folder: Path  # of this state of the sources and this instruction set
+    isa: str
+
+
+_choice: Choice | None = None
+
+
+def configure(folder: Path | None = None, isa: str | None = None) -> Choice:
+    """Choose once; kernels imported before configure() get the defaults. Raises: KernelCacheError."""
+    global _choice
+    if _choice is not None and folder is None and isa is None:
+        return _choice
+    isa = isa or host_isa()
+    if isa not in ISAS:
+        raise UnknownIsa(isa)
+    wanted = Choice((folder or DEFAULT_FOLDER) / f"{source_digest()}-{isa}", isa)
+    if _choice is None:
+        from numba import config
+
+        config.CACHE_DIR = str(wanted.folder)
+        _choice = wanted
+    elif _choice != wanted:
+        raise AlreadyConfigured(_choice, wanted)
+    return _choice
+
+
+def source_digest() -> str:
+    """16 hex digits that change with any kernel source."""
+    root = Path(__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def host_isa() -> str:
+    """The best instruction set that numba will compile for on this host."""
+    from llvmlite import binding
+    from numba import config
+
+    if config.CPU_FEATURES is None:
+        features = {name for name, there in binding.get_host_cpu_features().items() if there}
+    else:
+        features = {name[1:] for name in config.CPU_FEATURES.split(",") if name.startswith("+")}
+    needs = {
+        "avx512vnni": {"avx512vnni", "avx512bw", "avx512vl"},
+        "avxvnni": {"avxvnni", "avx2", "fma", "f16c"},
+        "avx2": {"avx2", "fma", "f16c"},
+        "generic": set(),
+    }
+    return next(isa for isa in ISAS if needs[isa] <= features)

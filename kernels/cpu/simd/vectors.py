@@ -1,0 +1,202 @@
+"""Operations on `f32x16` and `i32x16`: loads, arithmetic, reductions in a fixed order, exp.
+
+Owns what a kernel can do with one vector; knows no tiles. `+ - * / |` work on vectors, everything
+else is a named intrinsic. None carries fast-math flags, so LLVM may not reassociate.
+"""
+
+from __future__ import annotations
+
+import operator
+
+from llvmlite import ir
+from numba.core import cgutils
+from numba.core.imputils import lower_builtin
+from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+
+from kernels.cpu.simd.types import (
+    F16,
+    F16V,
+    F32V,
+    I8,
+    I8Q,
+    I16V,
+    I32,
+    I32V,
+    I64,
+    LANES,
+    Vec,
+    broadcast,
+    broadcast_load,
+    call,
+    constant,
+    define,
+    define_load,
+    define_store,
+    emit_fma,
+    f32,
+    f32x16,
+    i32,
+    i32x16,
+    i64,
+    inline_part,
+    pointer,
+    void,
+)
+
+
+def _operator(op, float_emit, int_emit=None):
+    @infer_global(op)
+    class VecOp(AbstractTemplate):
+        def generic(self, args, kws):
+            if len(args) == 2 and args[0] == args[1] and isinstance(args[0], Vec):
+                return signature(args[0], *args)
+            return None
+
+    @lower_builtin(op, Vec, Vec)
+    def lower(ctx, b, sig, args):
+        emit = float_emit if sig.return_type == f32x16 else int_emit
+        return getattr(b, emit)(*args)
+
+
+_operator(operator.add, "fadd", "add")
+_operator(operator.sub, "fsub", "sub")
+_operator(operator.mul, "fmul", "mul")
+_operator(operator.truediv, "fdiv")
+_operator(operator.or_, "or_", "or_")
+
+
+# ---- memory --------------------------------------------------------------------------------------
+
+
+def _bf16_to_f32(b, v):
+    """bfloat16 is the upper half of a float32."""
+    return b.bitcast(b.shl(b.zext(v, I32V), constant(I32V, 16)), F32V)
+
+
+load_f, load_i = define_load(F32V, f32x16), define_load(I32V, i32x16)
+load_f16 = define_load(F16V, f32x16, lambda b, v: b.fpext(v, F32V))
+load_bf16 = define_load(I16V, f32x16, _bf16_to_f32)
+load_u8_f = define_load(I8Q, f32x16, lambda b, v: b.uitofp(v, F32V))
+load_i8_f = define_load(I8Q, f32x16, lambda b, v: b.sitofp(v, F32V))
+splat_load = define(f32x16, (i64,), lambda b, a: broadcast_load(b, a[0], F32V))
+
+store_f = define_store(F32V, f32x16)
+store_i8 = define_store(I8Q, i32x16, lambda b, v: b.trunc(v, I8Q))
+store_f16 = define_store(F16V, f32x16, lambda b, v: b.fptrunc(v, F16V))
+
+
+def _scatter_f16(b, a):
+    addr, v, stride = a
+    half = b.fptrunc(v, F16V)
+    for i in range(LANES):
+        p = pointer(b, b.add(addr, b.mul(stride, ir.Constant(I64, i))), F16)
+        b.store(b.extract_element(half, ir.Constant(I32, i)), p, align=2)
+
+
+scatter_f16 = define(void, (i64, f32x16, i64), _scatter_f16)
+
+
+def _prefetch(b, a):
+    """To the second-level cache and up."""
+    p = pointer(b, a[0], I8)
+    fn_type = ir.FunctionType(ir.VoidType(), [p.type, I32, I32, I32])
+    fn = cgutils.get_or_insert_function(b.module, fn_type, "llvm.prefetch.p0")
+    b.call(fn, [p] + [ir.Constant(I32, v) for v in (0, 3, 1)])
+
+
+prefetch = define(void, (i64,), _prefetch)
+
+
+# ---- arithmetic ----------------------------------------------------------------------------------
+
+splat = define(f32x16, (f32,), lambda b, a: broadcast(b, a[0], F32V))
+zeros = define(f32x16, (), lambda b, a: constant(F32V, 0.0))
+fma = define(f32x16, (f32x16, f32x16, f32x16), lambda b, a: emit_fma(b, *a))
+# compare + select is one machine instruction; llvm.maxnum is several (it must handle NaN)
+vmax = define(f32x16, (f32x16, f32x16), lambda b, a: b.select(b.fcmp_ordered(">", *a), *a))
+vmin = define(f32x16, (f32x16, f32x16), lambda b, a: b.select(b.fcmp_ordered("<", *a), *a))
+vabs = define(f32x16, (f32x16,), lambda b, a: call(b, "llvm.fabs.v16f32", F32V, a))
+rint = define(f32x16, (f32x16,), lambda b, a: call(b, "llvm.rint.v16f32", F32V, a))
+to_i = define(i32x16, (f32x16,), lambda b, a: b.fptosi(a[0], I32V))
+_pow2 = define(
+    f32x16,
+    (f32x16,),
+    lambda b, a: b.bitcast(
+        b.shl(b.add(b.fptosi(a[0], I32V), constant(I32V, 127)), constant(I32V, 23)), F32V
+    ),
+)
+
+
+@inline_part
+def vexp(x):
+    """exp of 16 floats (Cephes polynomial, about 1e-7 relative); exp(0) is exactly 1."""
+    x = vmax(vmin(x, splat(f32(88.0))), splat(f32(-87.0)))
+    n = rint(x * splat(f32(1.44269504088896341)))
+    r = fma(n, splat(f32(-0.693359375)), x)
+    r = fma(n, splat(f32(2.12194440e-4)), r)
+    p = fma(splat(f32(1.9875691500e-4)), r, splat(f32(1.3981999507e-3)))
+    p = fma(p, r, splat(f32(8.3334519073e-3)))
+    p = fma(p, r, splat(f32(4.1665795894e-2)))
+    p = fma(p, r, splat(f32(1.6666665459e-1)))
+    p = fma(p, r, splat(f32(5.0000001201e-1)))
+    return (fma(p * r, r, r) + splat(f32(1.0))) * _pow2(n)
+
+
+# ---- reductions ----------------------------------------------------------------------------------
+
+
+def _fold(combine):
+    """Reduce the lanes by halves: a fixed order that LLVM may not change."""
+
+    def emit(b, a):
+        v = a[0]
+        for n in (8, 4, 2, 1):
+            masks = [ir.Constant(ir.VectorType(I32, n), list(range(at, at + n))) for at in (0, n)]
+            v = combine(b, *(b.shuffle_vector(v, v, mask) for mask in masks))
+        return b.extract_element(v, ir.Constant(I32, 0))
+
+    return emit
+
+
+hsum = define(f32, (f32x16,), _fold(lambda b, x, y: b.fadd(x, y)))
+hmax = define(f32, (f32x16,), _fold(lambda b, x, y: b.select(b.fcmp_ordered(">", x, y), x, y)))
+hsum_i = define(i32, (i32x16,), lambda b, a: call(b, "llvm.vector.reduce.add.v16i32", I32, a))
+
+
+def _mask_beyond(b, a):
+    v, first, last, fill = a
+    lanes = ir.Constant(I32V, list(range(LANES)))
+    lane = b.add(broadcast(b, b.trunc(first, I32), I32V), lanes)
+    keep = b.icmp_signed("<=", lane, broadcast(b, b.trunc(last, I32), I32V))
+    return b.select(keep, v, broadcast(b, fill, F32V))
+
+
+# lanes first, first+1, ...: those with index > last become `fill`
+mask_beyond = define(f32x16, (f32x16, i64, i64, f32), _mask_beyond)
+
+
+# ---- bit fields of quantised weights: four bytes a lane -------------------------------------------
+
+
+def _and(b, v, mask):
+    return b.and_(v, constant(I32V, mask))
+
+
+low_nibbles = define(i32x16, (i32x16,), lambda b, a: _and(b, a[0], 0x0F0F0F0F))
+high_nibbles = define(
+    i32x16, (i32x16,), lambda b, a: _and(b, b.lshr(a[0], constant(I32V, 4)), 0x0F0F0F0F)
+)
+
+
+def _field_to_4(mask):
+    """The field at bit `shift` of every byte moved to bit 4."""
+
+    def emit(b, a):
+        moved = b.shl(b.lshr(a[0], broadcast(b, a[1], I32V)), constant(I32V, 4))
+        return _and(b, moved, mask)
+
+    return define(i32x16, (i32x16, i32), emit)
+
+
+bit_to_4 = _field_to_4(0x10101010)  # the fifth bit of a Q5 weight
+pair_to_4 = _field_to_4(0x30303030)  # the upper two bits of a Q6_K weight
