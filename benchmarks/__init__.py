@@ -1,0 +1,1 @@
+"""Measurements against peers and ceilings. They print and record; they never assert."""

@@ -1,0 +1,55 @@
+"""Model files become artifacts: check the path, read the file, record what it is.
+
+Owns which folders files may come from. The only writer of artifacts; knows no replica and no HTTP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+from django.conf import settings
+
+from inference.model.artifact import describe, sha256_file
+from registry import services
+from registry.errors import PathRefused
+
+if TYPE_CHECKING:
+    from registry.models import Artifact
+
+
+def register_file(
+    path: Path,
+    *,
+    source: str,
+    digest: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Artifact:
+    """Describe the file and record it; its digest is computed unless it was verified just now.
+
+    Raises: GGUFError, ModelError, OSError.
+    """
+    info = describe(path)
+    if digest is None:
+        digest = sha256_file(path, progress or (lambda done, total: None))
+    return services.artifact_register(
+        path=str(path),
+        digest=digest,
+        source=source,
+        info=msgspec.structs.asdict(info) if isinstance(info, msgspec.Struct) else vars(info),
+    )
+
+
+def register_allowed_path(text: str) -> Artifact:
+    """Register a file named by an API caller. Raises: PathRefused unless it lies in a model folder."""
+    path = Path(text)
+    if not path.is_absolute():
+        path = Path(settings.MODELS_DIR) / path
+    resolved = path.resolve()
+    if not any(resolved.is_relative_to(Path(folder).resolve()) for folder in settings.MODEL_DIRS):
+        raise PathRefused(text, "it lies outside the model folders (PANTHEON_MODEL_DIRS)")
+    if not resolved.is_file():
+        raise PathRefused(text, "there is no such file")
+    return register_file(resolved, source=str(resolved))

@@ -1,0 +1,150 @@
+"""From a model file to a served replica: read, record, fuse, compile, warm, start the worker.
+
+Owns the order of those stages and the sizes of a replica (pages, rows). Knows nothing about the
+database: the supervisor hands it a frozen plan and gets a replica back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from accel.backend import PAGE_LEN, Backend, Executor, Limits, Progress, StepBatch
+from accel.cpu.backend import CpuBackend
+from accel.reference.backend import ReferenceBackend
+from inference.engine.config import EngineConfig
+from inference.engine.worker import Worker
+from inference.model.architectures import record
+from inference.model.fusion import fuse
+from inference.model.gguf import read_gguf
+from inference.runtime import ServedReplica
+from inference.text.text_model import TextModel
+
+if TYPE_CHECKING:
+    from inference.model.config import ModelConfig
+
+DEFAULT_CONTEXT_LEN = 8192
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """What the operator set for all replicas of this process. 0 means: choose (see `sizes`)."""
+
+    backend: str
+    kernel_cache_dir: Path
+    num_threads: int
+    isa: str = ""
+    num_slots: int = 8
+    context_len: int = 0
+    kv_tokens: int = 0
+    chunk_len: int = 128
+    queue_depth: int = 32
+    queue_wait_s: float = 30.0
+
+
+@dataclass(frozen=True)
+class LoadPlan:
+    """One replica to load."""
+
+    replica_id: str
+    served_name: str
+    path: Path
+    digest: str
+    context_len: int = 0  # 0: the settings decide
+
+
+def sizes(
+    settings: EngineSettings, model_context_len: int, wanted_context_len: int
+) -> EngineConfig:
+    """The replica's engine configuration. Never longer than the model was trained for."""
+    wanted = wanted_context_len or settings.context_len or DEFAULT_CONTEXT_LEN
+    context_len = min(wanted, model_context_len)
+    kv_tokens = max(settings.kv_tokens or 2 * context_len, context_len)
+    return EngineConfig(
+        context_len=context_len,
+        num_pages=-(-kv_tokens // PAGE_LEN),
+        num_slots=settings.num_slots,
+        chunk_len=settings.chunk_len,
+        queue_depth=settings.queue_depth,
+        queue_wait_s=settings.queue_wait_s,
+    )
+
+
+def limits(config: EngineConfig, num_threads: int) -> Limits:
+    """Every decoding slot has one row of a step; one prompt has a chunk of them."""
+    return Limits(
+        max_rows=config.chunk_len + config.num_slots,
+        max_logit_rows=config.num_slots,
+        num_slots=config.num_slots,
+        num_pages=config.num_pages,
+        max_pages_per_slot=-(-config.context_len // PAGE_LEN),
+        num_threads=num_threads,
+    )
+
+
+def backend_of(settings: EngineSettings) -> Backend:
+    if settings.backend == "reference":
+        return ReferenceBackend()
+    return CpuBackend(kernel_cache_dir=settings.kernel_cache_dir, isa=settings.isa or None)
+
+
+def load_replica(
+    plan: LoadPlan,
+    settings: EngineSettings,
+    progress: Progress,
+    on_failure: Callable[[str, str], None],
+) -> ServedReplica:
+    """Load and start a replica; `on_failure(replica_id, reason)` is called should its worker die later.
+
+    Raises: ModelError, TextError, AccelError, OSError.
+    """
+    progress("reading the file", 0.0)
+    with read_gguf(plan.path) as file:
+        text = TextModel.from_metadata(file.metadata)
+        model, program = record(file)
+        config = sizes(settings, model.context_len, plan.context_len)
+        executor = backend_of(settings).compile(
+            fuse(program), limits(config, settings.num_threads), progress
+        )
+    try:
+        _warm(executor, model, config)
+        worker = Worker(
+            executor,
+            vocab_size=model.vocab_size,
+            config=config,
+            name=plan.served_name,
+            on_failure=lambda reason: on_failure(plan.replica_id, reason),
+        )
+        worker.start()
+    except BaseException:
+        executor.close()
+        raise
+    return ServedReplica(
+        replica_id=plan.replica_id,
+        served_name=plan.served_name,
+        digest=plan.digest,
+        context_len=config.context_len,
+        text=text,
+        worker=worker,
+    )
+
+
+def _warm(executor: Executor, model: ModelConfig, config: EngineConfig) -> None:
+    """Run a narrow and a wide step, so that a replica is ready in the sense of having run."""
+    pages = np.zeros((config.num_slots, -(-config.context_len // PAGE_LEN)), np.int32)
+    num_wide = min(config.chunk_len, config.context_len, PAGE_LEN)
+    for num_rows in {1, num_wide}:
+        token = np.full(num_rows, min(1, model.vocab_size - 1), np.int32)
+        executor.step(
+            StepBatch(
+                tokens=token,
+                positions=np.arange(num_rows, dtype=np.int32),
+                slots=np.zeros(num_rows, np.int32),
+                logit_rows=np.array([num_rows - 1], np.int32),
+                page_table=pages,
+            )
+        )

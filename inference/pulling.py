@@ -1,0 +1,43 @@
+"""Pulling a model file and registering it, with progress on the terminal and in a job row.
+
+Owns the way from a source's text to an artifact. The fetching is `inference.sources`'s, the row the
+registry's.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+from inference import catalogue
+from inference.sources import parse_source, pull
+from registry import selectors
+
+if TYPE_CHECKING:
+    from registry.models import Artifact
+
+
+def pull_and_register(text: str, models_dir: Path, *, actor: str, show_progress: bool) -> Artifact:
+    """Fetch unless it is here already. Raises: SourceError, ModelError, OSError."""
+    known = selectors.artifact_of_source(text)
+    if known is not None and Path(known.path).is_file():
+        return known
+    source = parse_source(text)
+    models_dir.mkdir(parents=True, exist_ok=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), disable=not show_progress) as bar:
+        task = bar.add_task(f"pulling {text}", total=None)
+
+        def progress(done: int, total: int | None) -> None:
+            bar.update(task, completed=done, total=total)
+
+        pulled = pull(source, models_dir, progress=progress)
+    return catalogue.register_file(pulled.path, source=text, digest=pulled.digest)

@@ -1,0 +1,59 @@
+"""Starting the engine in a process that serves: runtime and supervisor, from Django's settings.
+
+Owns the process's one supervisor. Called by the ASGI application; commands that serve nothing never
+import this.
+"""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Callable
+from typing import Any
+
+from django.conf import settings
+
+from accel.host import num_cores
+from inference.loading import EngineSettings
+from inference.runtime import Runtime
+from inference.runtime_access import set_runtime
+from inference.supervisor import AlreadyRunning, LoadProgress, Supervisor
+
+__all__ = ["AlreadyRunning", "start_engine"]
+
+_supervisor: Supervisor | None = None
+
+
+def engine_settings(values: dict[str, Any]) -> EngineSettings:
+    return EngineSettings(
+        backend=values["PANTHEON_BACKEND"],
+        kernel_cache_dir=values["PANTHEON_KERNEL_CACHE_DIR"],
+        num_threads=values["PANTHEON_CPU_THREADS"] or num_cores(),
+        isa=values["PANTHEON_CPU_ISA"],
+        num_slots=values["PANTHEON_BATCH_SLOTS"],
+        context_len=values["PANTHEON_CONTEXT_LEN"],
+        kv_tokens=values["PANTHEON_KV_TOKENS"],
+        chunk_len=values["PANTHEON_PREFILL_CHUNK"],
+        queue_depth=values["PANTHEON_QUEUE_DEPTH"],
+        queue_wait_s=values["PANTHEON_QUEUE_WAIT_S"],
+    )
+
+
+def start_engine(watcher: Callable[[LoadProgress], None] | None = None) -> Supervisor:
+    """Start the supervisor once; later calls return the same one. `watcher` sees every load's progress.
+
+    Raises: AlreadyRunning.
+    """
+    global _supervisor
+    if _supervisor is None:
+        values = settings.PANTHEON
+        runtime = Runtime(strict_model=values["PANTHEON_STRICT_MODEL"])
+        supervisor = Supervisor(
+            runtime, engine_settings(values), settings.DATA_DIR, values["PANTHEON_DRAIN_S"]
+        )
+        if watcher is not None:
+            supervisor.watchers.append(watcher)
+        supervisor.start()
+        set_runtime(runtime)
+        atexit.register(supervisor.stop)
+        _supervisor = supervisor
+    return _supervisor

@@ -1,0 +1,229 @@
+"""The supervisor: turns what the database wants into loaded replicas, and tells it what became of them.
+
+Owns the only bridge between the ORM and the engine: one thread that reads what is wanted, one that
+loads (one upload at a time), one per draining replica. Runs no model and serves no request.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from django.db import close_old_connections
+from django.db.utils import DatabaseError
+
+from accel.errors import AccelError
+from accel.host import available_bytes
+from inference.loading import EngineSettings, LoadPlan, load_replica
+from inference.model.errors import ModelError
+from inference.runtime import Runtime
+from inference.text.errors import TextError
+from registry import placement, selectors, services
+from registry.errors import InvalidTransition, RegistryError
+from registry.models import Replica
+from registry.notify import wanted_changed
+from registry.states import State
+
+logger = logging.getLogger(__name__)
+
+POLL_S = 2.0  # another process (a command) may change what is wanted without waking us
+PROGRESS_S = 0.25  # progress rows are written at most this often
+
+
+class AlreadyRunning(RuntimeError):
+    def __init__(self, lock_path: Path) -> None:
+        self.lock_path = lock_path
+        super().__init__(
+            f"Another Pantheon process serves the models of {lock_path.parent}; stop it first, or set"
+            " PANTHEON_DATA_DIR to another folder."
+        )
+
+
+@dataclass(frozen=True)
+class LoadProgress:
+    """What a start-up screen shows of a load."""
+
+    served_name: str
+    phase: str
+    share: float
+    state: str
+    reason: str = ""
+
+
+class Supervisor:
+    """Start once per process; `stop` drains nothing and frees everything."""
+
+    def __init__(
+        self, runtime: Runtime, settings: EngineSettings, data_dir: Path, drain_s: float
+    ) -> None:
+        self._runtime, self._settings, self._drain_s = runtime, settings, drain_s
+        self._lock_path = data_dir / "engine.lock"
+        self._lock_file: IO[str] | None = None
+        self._wake = threading.Event()
+        self._stopping = False
+        self._loader = ThreadPoolExecutor(1, thread_name_prefix="load")
+        self._thread = threading.Thread(target=self._run, name="supervisor", daemon=True)
+        self._busy: set[str] = set()  # replicas some thread is loading or draining
+        self._busy_lock = threading.Lock()
+        self.watchers: list[Callable[[LoadProgress], None]] = []
+
+    def start(self) -> None:
+        """Restore what the database wants. Raises: AlreadyRunning."""
+        self._lock_file = self._lock_path.open("w")
+        try:
+            fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise AlreadyRunning(self._lock_path) from error
+        for replica in services.replicas_reset_at_boot():
+            logger.info("restoring %s (%s)", replica.served_name, replica.public_id)
+        wanted_changed.connect(self._on_wanted_changed)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End every sequence with an error sentence and give all memory back."""
+        self._stopping = True
+        self._wake.set()
+        wanted_changed.disconnect(self._on_wanted_changed)
+        if self._thread.ident is not None:
+            self._thread.join(timeout=10)
+        self._loader.shutdown(wait=True, cancel_futures=True)
+        for replica in self._runtime.replicas():
+            self._runtime.remove(replica.replica_id)
+            replica.worker.close("The server is shutting down.")
+        if self._lock_file is not None:
+            self._lock_file.close()
+
+    def _on_wanted_changed(self, **_: object) -> None:
+        self._wake.set()
+
+    # ---- reconciling: the database's wishes against what this process does ---------------------
+
+    def _run(self) -> None:
+        while not self._stopping:
+            self._wake.clear()
+            try:
+                self._reconcile()
+            except DatabaseError:
+                logger.exception("the database cannot be read; trying again in %s s", POLL_S)
+            finally:
+                close_old_connections()
+            self._wake.wait(POLL_S)
+
+    def _reconcile(self) -> None:
+        for replica in selectors.replicas_to_unload():
+            if self._claim(replica.public_id):
+                threading.Thread(
+                    target=self._released, args=(self._unload, replica), name="unload", daemon=True
+                ).start()
+        for replica in selectors.replicas_to_load():
+            if self._claim(replica.public_id):
+                self._loader.submit(self._released, self._load, replica)
+
+    def _claim(self, replica_id: str) -> bool:
+        with self._busy_lock:
+            if replica_id in self._busy or self._stopping:
+                return False
+            self._busy.add(replica_id)
+            return True
+
+    def _released(self, work: Callable[[Replica], None], replica: Replica) -> None:
+        try:
+            work(replica)
+        except InvalidTransition as error:
+            logger.info("%s changed meanwhile: %s", replica.public_id, error)
+        except DatabaseError:
+            logger.exception("the outcome of %s could not be recorded", replica.public_id)
+        finally:
+            with self._busy_lock:
+                self._busy.discard(replica.public_id)
+            close_old_connections()
+            self._wake.set()
+
+    # ---- loading ---------------------------------------------------------------------------------
+
+    def _load(self, replica: Replica) -> None:
+        name, replica_id = replica.served_name, replica.public_id
+        progress = self._progress_writer(replica)
+        started = time.monotonic()
+        try:
+            placement.place_on_host(
+                services.replica_demand(replica), available_bytes=available_bytes()
+            )
+            services.replica_transition(replica_id, State.PLACED)
+            services.replica_transition(replica_id, State.LOADING)
+            plan = LoadPlan(
+                replica_id=replica_id,
+                served_name=name,
+                path=Path(replica.artifact.path),
+                digest=replica.artifact.digest,
+                context_len=replica.context_len,
+            )
+            served = load_replica(plan, self._settings, progress, self._on_worker_failure)
+        except (RegistryError, ModelError, TextError, AccelError, OSError, MemoryError) as error:
+            reason = str(error) or type(error).__name__
+            logger.warning("%s could not be loaded: %s", name, reason)
+            services.replica_transition(replica_id, State.FAILED, reason=reason)
+            self._tell(LoadProgress(name, "failed", 0.0, State.FAILED, reason))
+            return
+        self._runtime.add(served)
+        services.replica_transition(replica_id, State.READY)
+        logger.info("%s is ready after %.1f s", name, time.monotonic() - started)
+        self._tell(LoadProgress(name, "ready", 1.0, State.READY))
+
+    def _progress_writer(self, replica: Replica) -> Callable[[str, float], None]:
+        written = 0.0
+
+        def progress(phase: str, share: float) -> None:
+            nonlocal written
+            self._tell(LoadProgress(replica.served_name, phase, share, State.LOADING))
+            now = time.monotonic()
+            if now - written >= PROGRESS_S:
+                written = now
+                services.replica_progress(replica.public_id, phase, share)
+
+        return progress
+
+    def _tell(self, progress: LoadProgress) -> None:
+        for watcher in self.watchers:
+            watcher(progress)
+
+    # ---- unloading and failing -------------------------------------------------------------------
+
+    def _unload(self, replica: Replica) -> None:
+        replica_id = replica.public_id
+        if replica.state == State.READY:
+            services.replica_transition(replica_id, State.DRAINING)
+        if any(r.replica_id == replica_id for r in self._runtime.replicas()):
+            self._runtime.drain(replica_id)
+            if replica.unload_mode == "drain":
+                timeout_s = (
+                    self._drain_s if replica.unload_timeout_s is None else replica.unload_timeout_s
+                )
+                self._runtime.wait_drained(replica_id, timeout_s)
+            served = self._runtime.remove(replica_id)
+            served.worker.close("The model was unloaded while this request was running.")
+        services.replica_transition(replica_id, State.UNLOADED)
+        logger.info("%s is unloaded", replica.served_name)
+
+    def _on_worker_failure(self, replica_id: str, reason: str) -> None:
+        """Called on the worker's own thread, which must not touch the ORM: hand over."""
+        threading.Thread(
+            target=self._fail, args=(replica_id, reason), name="fail", daemon=True
+        ).start()
+
+    def _fail(self, replica_id: str, reason: str) -> None:
+        try:
+            served = self._runtime.remove(replica_id)
+            served.worker.close(reason)
+            services.replica_transition(replica_id, State.FAILED, reason=reason)
+        except (KeyError, InvalidTransition) as error:
+            logger.info("replica %s was gone already: %s", replica_id, error)
+        finally:
+            close_old_connections()
