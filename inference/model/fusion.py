@@ -99,9 +99,8 @@ def _attention_qkv(graph: _Graph, op: Op) -> _Match | None:
     if op.kind != "attention":
         return None
     q, k, v = (_projection(graph, buffer) for buffer in op.inputs)
-    if q is None or k is None or v is None or not _fits(op, q, k, v):
+    if q is None or k is None or v is None or q.rope is None or not _fits(op, q, k, v):
         return None
-    assert q.rope is not None
     weights = [part.matmul.weights[0] for part in (q, k, v)]
     stacked = Weight(
         "+".join(weight.name for weight in weights),

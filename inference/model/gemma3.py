@@ -52,4 +52,4 @@ def forward(b: Builder, cfg: ModelConfig, w: Weights) -> Buffer:
 def attention_scale(cfg: ModelConfig) -> float:
     """1 / sqrt(query_pre_attn_scalar), which GGUF leaves out: it is head_dim in all sizes but 27B."""
     is_27b = cfg.num_layers == LAYERS_OF_27B
-    return float(cfg.width / cfg.num_heads if is_27b else cfg.head_dim) ** -0.5
+    return 1.0 / math.sqrt(cfg.width / cfg.num_heads if is_27b else cfg.head_dim)

@@ -20,7 +20,7 @@ class LayerPages:
 
     @property
     def page_len(self) -> int:
-        return self.keys.shape[1]
+        return int(self.keys.shape[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,5 +79,6 @@ def _read(
 
 def _softmax(scores: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     """Shapes: (H, P) -> (H, P) f32, each row summing to 1."""
-    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return weights / weights.sum(axis=-1, keepdims=True)
+    weights: npt.NDArray[np.float32] = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    weights /= weights.sum(axis=-1, keepdims=True)
+    return weights

@@ -16,13 +16,15 @@ if TYPE_CHECKING:
 def silu(x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     """x * sigmoid(x), element by element, without overflow on either side."""
     half = np.float32(0.5)
-    return x * (half * np.tanh(half * x) + half)
+    y: npt.NDArray[np.float32] = x * (half * np.tanh(half * x) + half)
+    return y
 
 
 def gelu(x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     """The tanh form, element by element. Source: Hendrycks & Gimpel 2016, arXiv:1606.08415."""
     inner = np.float32(math.sqrt(2.0 / math.pi)) * (x + np.float32(0.044715) * x * x * x)
-    return np.float32(0.5) * x * (1 + np.tanh(inner))
+    y: npt.NDArray[np.float32] = np.float32(0.5) * x * (1 + np.tanh(inner))
+    return y
 
 
 ACTIVATIONS: dict[str, Callable[[npt.NDArray[np.float32]], npt.NDArray[np.float32]]] = {

@@ -19,7 +19,8 @@ def rms_norm(
     Source: Zhang & Sennrich 2019, arXiv:1910.07467.
     """
     mean = np.mean(x * x, axis=-1, keepdims=True)
-    return x / np.sqrt(mean + np.float32(eps)) * gain
+    y: npt.NDArray[np.float32] = x / np.sqrt(mean + np.float32(eps)) * gain
+    return y
 
 
 def rms_norm_add(

@@ -12,4 +12,5 @@ if TYPE_CHECKING:
 
 def softcap(x: npt.NDArray[np.float32], cap: float) -> npt.NDArray[np.float32]:
     """cap * tanh(x / cap), element by element. Source: Gemma team 2024, arXiv:2408.00118."""
-    return np.float32(cap) * np.tanh(x / np.float32(cap))
+    y: npt.NDArray[np.float32] = np.float32(cap) * np.tanh(x / np.float32(cap))
+    return y

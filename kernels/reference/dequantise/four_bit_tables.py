@@ -21,7 +21,8 @@ STEPS = np.array(
 
 def iq4_nl(blocks: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
     """d and 16 bytes of nibbles; 32 values."""
-    return half(blocks[:, 0:2]) * STEPS[nibbles(blocks[:, 2:18])]
+    y: npt.NDArray[np.float32] = half(blocks[:, 0:2]) * STEPS[nibbles(blocks[:, 2:18])]
+    return y
 
 
 def iq4_xs(blocks: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
@@ -34,4 +35,5 @@ def iq4_xs(blocks: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
     scales = (low | high << 4) - 32
     scale = (half(blocks[:, 0:2]) * scales.astype(np.float32)).reshape(n, 8, 1)
     q = STEPS[nibbles(blocks[:, 8:136].reshape(n, 8, 16))]
-    return (scale * q).reshape(n, 256)
+    y: npt.NDArray[np.float32] = (scale * q).reshape(n, 256)
+    return y

@@ -33,7 +33,7 @@ def q3_k(blocks: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
     high_bits, planes, packed = blocks[:, 0:32], blocks[:, 32:96], blocks[:, 96:108]
     low = nibbles(packed[:, 0:8])  # scales 0-7 in the low halves, 8-15 in the high ones
     high = np.concatenate([packed[:, 8:12] >> shift & 3 for shift in (0, 2, 4, 6)], axis=-1)
-    scales = (low | high << 4).astype(np.float32) - np.float32(32)
+    scales = (low | high << np.uint8(4)).astype(np.float32) - np.float32(32)
     # Byte l of the high bits holds bit l of each of the eight runs of 32 values.
     high_bit = bit_list(high_bits).reshape(n, 32, 8).swapaxes(1, 2).reshape(n, 256)
     q = _two_bits(planes).astype(np.float32) - np.float32(4) * (1 - high_bit.astype(np.float32))
@@ -52,7 +52,7 @@ def q5_k(blocks: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
     n = len(blocks)
     high = bit_list(blocks[:, 16:48]).reshape(n, 32, 8).swapaxes(1, 2)
     low = nibbles(blocks[:, 48:176].reshape(n, 4, 32)).reshape(n, 8, 32)
-    return _scaled_with_minimum(blocks, low | high << 4)
+    return _scaled_with_minimum(blocks, low | high << np.uint8(4))
 
 
 def q6_k(blocks: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
@@ -60,7 +60,7 @@ def q6_k(blocks: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
     n = len(blocks)
     low = nibbles(blocks[:, 0:128].reshape(n, 2, 64)).reshape(n, 256)
     high = _two_bits(blocks[:, 128:192])
-    q = (low | high << 4).astype(np.float32) - np.float32(32)
+    q = (low | high << np.uint8(4)).astype(np.float32) - np.float32(32)
     scales = np.ascontiguousarray(blocks[:, 192:208]).view(np.int8).astype(np.float32)
     scale = (half(blocks[:, 208:210]) * scales).reshape(n, 16, 1)
     return (scale * q.reshape(n, 16, 16)).reshape(n, 256)
@@ -70,7 +70,7 @@ def _two_bits(planes: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     """(n, 64) bytes -> (n, 256) values 0..3: each 32 bytes hold four runs of 32 values."""
     n = len(planes)
     shifts = np.array([0, 2, 4, 6], dtype=np.uint8).reshape(1, 1, 4, 1)
-    return (planes.reshape(n, 2, 1, 32) >> shifts & 3).reshape(n, 256)
+    return (planes.reshape(n, 2, 1, 32) >> shifts & np.uint8(3)).reshape(n, 256)
 
 
 def _scaled_with_minimum(
