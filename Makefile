@@ -59,7 +59,7 @@ bench: setup models  ## Measure against llama.cpp in turn (builds it first, abou
 	$(BIN)/python -m benchmarks.engine --peer $(PEER)/bin/python
 
 docs: setup  ## Write docs/settings.md and .env.example from the settings' schema.
-	$(BIN)/python manage.py document
+	$(BIN)/python -m pantheon_site.document
 
 lock:  ## Lock requirements*.in into requirements*.txt with hashes.
 	$(PYTHON) -m venv var/lock && var/lock/bin/pip install --quiet pip-tools

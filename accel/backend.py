@@ -23,7 +23,7 @@ Progress = Callable[[str, float], None]  # phase in plain words, share done 0..1
 
 @dataclass(frozen=True)
 class Limits:
-    """Sizes fixed at compile time. A step may hold up to max_rows rows, max_logit_rows of them wanting logits."""
+    """Sizes fixed at compile time: most rows of a step, and how many of them may want logits."""
 
     max_rows: int
     max_logit_rows: int
@@ -39,7 +39,8 @@ class StepBatch:
     """The rows of one step. Rows of one slot are neighbours, in ascending position.
 
     Shapes: tokens, positions, slots (N,) int32; logit_rows (L,) int32, ascending row indices;
-    page_table (num_slots, max_pages_per_slot) int32, page numbers, entries past a slot's last page unused.
+    page_table (num_slots, max_pages_per_slot) int32, page numbers; entries past a slot's last page are
+    unused.
     """
 
     tokens: npt.NDArray[np.int32]

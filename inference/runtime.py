@@ -68,7 +68,7 @@ class ServedModel:
 
 
 class Lease:
-    """One request's hold on a replica; the replica is not unloaded under it. Context manager; release is idempotent."""
+    """One request's hold on a replica, which a drain waits for. Context manager; release is idempotent."""
 
     def __init__(self, runtime: Runtime, replica: ServedReplica) -> None:
         self._runtime, self.replica, self._released = runtime, replica, False

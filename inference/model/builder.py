@@ -69,7 +69,7 @@ class Builder:
         scale: float | None = None,
         window: int = 0,
     ) -> Buffer:
-        """Each call is a layer of its own: it gets its own KV pages. scale: 1 / sqrt(head_dim) unless given."""
+        """Each call is a layer with KV pages of its own. scale: 1 / sqrt(head_dim) unless given."""
         self._check("attention keys and values", k.width, v.width)
         num_kv_heads, num_heads = k.width // head_dim, q.width // head_dim
         self._check("attention heads", num_heads % num_kv_heads, 0)
