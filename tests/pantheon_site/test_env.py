@@ -1,0 +1,61 @@
+"""The environ schema: defaults parse, malformed values are refused with the variable's name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from pantheon_site import env
+
+
+def test_an_empty_environment_gives_every_default() -> None:
+    values = env.read({})
+    assert set(values) == {setting.name for setting in env.SETTINGS}
+    assert values["PANTHEON_BATCH_SLOTS"] == 8
+    assert values["DJANGO_DEBUG"] is False
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("DJANGO_DEBUG", "perhaps"),
+        ("PANTHEON_BATCH_SLOTS", "33"),
+        ("PANTHEON_BATCH_SLOTS", "eight"),
+        ("PANTHEON_QUEUE_WAIT_S", "nan"),
+        ("PANTHEON_BACKEND", "cuda"),
+        ("PANTHEON_CPU_ISA", "sse"),
+        ("PANTHEON_MAX_BODY_BYTES", "-1"),
+    ],
+)
+def test_a_malformed_value_is_refused_by_name(name: str, text: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match=name):
+        env.read({name: text})
+
+
+def test_an_older_name_is_read_and_ours_wins() -> None:
+    assert env.read({"BS_QUEUE_DEPTH": "5"})["PANTHEON_QUEUE_DEPTH"] == 5
+    both = {"BS_QUEUE_DEPTH": "5", "PANTHEON_QUEUE_DEPTH": "6"}
+    assert env.read(both)["PANTHEON_QUEUE_DEPTH"] == 6
+
+
+def test_full_logits_on_the_slow_link_are_refused() -> None:
+    """S50, D18."""
+    with pytest.raises(ImproperlyConfigured, match="QWEN35_GPU_FULL_LOGITS"):
+        env.read({"QWEN35_GPU_FULL_LOGITS": "1"})
+
+
+def test_an_env_file_fills_in_what_the_environment_lacks(tmp_path: Path) -> None:
+    file = tmp_path / ".env"
+    file.write_text("# comment\n\nPANTHEON_BATCH_SLOTS=4\nDJANGO_DEBUG=1\n")
+    environ = {"DJANGO_DEBUG": "0"}
+    env.load_env_file(file, environ)
+    assert environ == {"DJANGO_DEBUG": "0", "PANTHEON_BATCH_SLOTS": "4"}
+
+
+def test_a_line_without_a_value_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / ".env"
+    file.write_text("PANTHEON_BATCH_SLOTS\n")
+    with pytest.raises(ImproperlyConfigured, match="line 1"):
+        env.load_env_file(file, {})
