@@ -13,31 +13,12 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernels.cpu.errors import AlreadyConfigured, UnknownIsa
+
 DEFAULT_FOLDER = Path.home() / ".cache" / "pantheon" / "kernels"
 
 # What differs between them is the dot product of bytes (kernels.cpu.simd.dots); results do not differ.
 ISAS = ("avx512vnni", "avxvnni", "avx2", "generic")
-
-
-class KernelCacheError(Exception):
-    """The kernel cache cannot be used as asked."""
-
-
-class UnknownIsa(KernelCacheError):
-    def __init__(self, isa: str) -> None:
-        self.isa = isa
-        super().__init__(f"There is no instruction set {isa!r}: use one of {', '.join(ISAS)}.")
-
-
-class AlreadyConfigured(KernelCacheError):
-    """Kernels of one process share a folder and an instruction set."""
-
-    def __init__(self, current: Choice, wanted: Choice) -> None:
-        self.current, self.wanted = current, wanted
-        super().__init__(
-            f"Kernels of this process already use {current.isa} and {current.folder}, so they cannot"
-            f" use {wanted.isa} and {wanted.folder}: start another process."
-        )
 
 
 @dataclass(frozen=True)
@@ -45,18 +26,21 @@ class Choice:
     folder: Path  # of this state of the sources and this instruction set
     isa: str
 
+    def __str__(self) -> str:
+        return f"{self.isa} in {self.folder}"
+
 
 _choice: Choice | None = None
 
 
 def configure(folder: Path | None = None, isa: str | None = None) -> Choice:
-    """Choose once; kernels imported before configure() get the defaults. Raises: KernelCacheError."""
+    """Choose once; kernels imported before configure() get the defaults. Raises: KernelError."""
     global _choice
     if _choice is not None and folder is None and isa is None:
         return _choice
     isa = isa or host_isa()
     if isa not in ISAS:
-        raise UnknownIsa(isa)
+        raise UnknownIsa(isa, ISAS)
     wanted = Choice((folder or DEFAULT_FOLDER) / f"{source_digest()}-{isa}", isa)
     if _choice is None:
         from numba import config

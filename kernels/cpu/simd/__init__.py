@@ -1,5 +1,6 @@
 """SIMD for numba: what kernels are written in. Re-exports the vocabulary; owns nothing itself."""
 
+from kernels.cpu.simd.dots import MAX_TILE
 from kernels.cpu.simd.scalars import (
     as_f64,
     bits_as_f32,
@@ -54,6 +55,7 @@ from kernels.cpu.simd.vectors import (
     load_i8_f,
     load_u8_f,
     low_nibbles,
+    mask_before,
     mask_beyond,
     pair_to_4,
     prefetch,
@@ -73,6 +75,7 @@ from kernels.cpu.simd.vectors import (
 )
 
 __all__ = [
+    "MAX_TILE",
     "OPTIONS",
     "add_scaled",
     "add_scaled_dots",
@@ -116,6 +119,7 @@ __all__ = [
     "load_i8_f",
     "load_u8_f",
     "low_nibbles",
+    "mask_before",
     "mask_beyond",
     "offset_tile",
     "pair_to_4",

@@ -75,3 +75,6 @@ def _by_halves(b, form, *vectors):
 
 
 _FORMS = {"avx512vnni": _vnni_512, "avxvnni": _vnni_256, "avx2": _avx2, "generic": _generic}
+
+# Rows of the widest tile: two accumulators a row must fit the registers.
+MAX_TILE = 8 if ISA == "avx512vnni" else 4

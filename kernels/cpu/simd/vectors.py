@@ -163,16 +163,20 @@ hmax = define(f32, (f32x16,), _fold(lambda b, x, y: b.select(b.fcmp_ordered(">",
 hsum_i = define(i32, (i32x16,), lambda b, a: call(b, "llvm.vector.reduce.add.v16i32", I32, a))
 
 
-def _mask_beyond(b, a):
-    v, first, last, fill = a
-    lanes = ir.Constant(I32V, list(range(LANES)))
-    lane = b.add(broadcast(b, b.trunc(first, I32), I32V), lanes)
-    keep = b.icmp_signed("<=", lane, broadcast(b, b.trunc(last, I32), I32V))
-    return b.select(keep, v, broadcast(b, fill, F32V))
+def _mask(keep_if):
+    def emit(b, a):
+        v, first, limit, fill = a
+        lanes = ir.Constant(I32V, list(range(LANES)))
+        lane = b.add(broadcast(b, b.trunc(first, I32), I32V), lanes)
+        keep = b.icmp_signed(keep_if, lane, broadcast(b, b.trunc(limit, I32), I32V))
+        return b.select(keep, v, broadcast(b, fill, F32V))
+
+    return define(f32x16, (f32x16, i64, i64, f32), emit)
 
 
-# lanes first, first+1, ...: those with index > last become `fill`
-mask_beyond = define(f32x16, (f32x16, i64, i64, f32), _mask_beyond)
+# lanes first, first+1, ...: those with index > last (or < start) become `fill`
+mask_beyond = _mask("<=")
+mask_before = _mask(">=")
 
 
 # ---- bit fields of quantised weights: four bytes a lane -------------------------------------------

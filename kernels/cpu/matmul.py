@@ -1,0 +1,116 @@
+"""y = W x for M rows of activations, for any weight format.
+
+Owns how a matmul is cut: over threads by groups of 16 features, over rows by what the second-level
+cache holds, then by tiles of up to 8 rows. Knows no format: `weight_format.tile` is a format's
+micro-kernel. Every format adds a quant block's products as exact int32 (float formats: even and odd
+columns apart), scales it into float32, blocks in order; that order is the same for every M and every
+share of a thread, and so is the result, bit for bit.
+"""
+
+from __future__ import annotations
+
+from kernels.cpu.layout import (
+    ADD,
+    GATED_GELU,
+    GROUP_BYTES,
+    GROUPS,
+    IN_STRIDE,
+    MODE,
+    OUT,
+    OUT_STRIDE,
+    ROWS,
+    S_THREADS,
+    STORE,
+    K,
+    W,
+)
+from kernels.cpu.rows import input_rows, scratch
+from kernels.cpu.simd import (
+    MAX_TILE,
+    add_tile,
+    f32,
+    float_tile,
+    inline_part,
+    kernel_part,
+    load_f,
+    splat,
+    store_f,
+    store_tile,
+    vexp,
+    zeros,
+)
+from kernels.cpu.weight_format import tile
+
+# Activations that stay in the second-level cache while all groups pass by.
+ROW_BLOCK_BYTES = 640 << 10
+GATE_SCRATCH_BYTES = 128  # per row: gate and up of one pair of groups
+
+
+@inline_part
+def _emit(f, y, stride, add):
+    if add:
+        add_tile(f, y, stride)
+    else:
+        store_tile(f, y, stride)
+
+
+@kernel_part
+def group_times_rows(fmt, w, x, x_stride, k, rows, y, y_stride, add):
+    """One group of 16 features for all rows, in the widest tiles and then what is left."""
+    r = 0
+    while rows - r >= MAX_TILE:
+        f = tile(fmt, float_tile(MAX_TILE), w, x + r * x_stride, x_stride, k)
+        _emit(f, y + r * y_stride, y_stride, add)
+        r += MAX_TILE
+    if MAX_TILE > 4 and rows - r >= 4:
+        f = tile(fmt, float_tile(4), w, x + r * x_stride, x_stride, k)
+        _emit(f, y + r * y_stride, y_stride, add)
+        r += 4
+    if rows - r >= 2:
+        f = tile(fmt, float_tile(2), w, x + r * x_stride, x_stride, k)
+        _emit(f, y + r * y_stride, y_stride, add)
+        r += 2
+    if rows - r >= 1:
+        f = tile(fmt, float_tile(1), w, x + r * x_stride, x_stride, k)
+        _emit(f, y + r * y_stride, y_stride, add)
+
+
+@inline_part
+def _gated(gate, up, mode):
+    """silu(g) * u, or gelu(g) * u in its tanh form: (1 + tanh z) / 2 = 1 / (1 + exp(-2z))."""
+    z = gate
+    if mode == GATED_GELU:
+        cubic = splat(f32(1.5957691216057308 * 0.044715)) * gate * gate
+        z = gate * (splat(f32(1.5957691216057308)) + cubic)  # 2 sqrt(2 / pi) (g + 0.044715 g^3)
+    return gate / (splat(f32(1.0)) + vexp(zeros() - z)) * up
+
+
+@kernel_part
+def matmul(op, step, tid, fmt):
+    """Columns: W K GROUPS GROUP_BYTES, IN IN_STRIDE IN_SHARED, OUT OUT_STRIDE, MODE.
+
+    OUT points at the first output column of this weight; whole groups are written. When gated, gate
+    and up groups alternate, and GROUPS counts both. Scratch: GATE_SCRATCH_BYTES a row.
+    """
+    rows, threads, k, mode = step[op[ROWS]], step[S_THREADS], op[K], op[MODE]
+    w_bytes, x_stride, y_stride = op[GROUP_BYTES], op[IN_STRIDE], op[OUT_STRIDE]
+    all_x = input_rows(op, step, tid)
+    row_block = max(8, ROW_BLOCK_BYTES // x_stride // 8 * 8)
+    for first in range(0, rows, row_block):
+        n = min(row_block, rows - first)
+        x, y = all_x + first * x_stride, op[OUT] + first * y_stride
+        if mode in (STORE, ADD):
+            for g in range(op[GROUPS] * tid // threads, op[GROUPS] * (tid + 1) // threads):
+                w = op[W] + g * w_bytes
+                group_times_rows(fmt, w, x, x_stride, k, n, y + 64 * g, y_stride, mode == ADD)
+        else:
+            pairs, gate = op[GROUPS] // 2, scratch(step, tid)
+            for pair in range(pairs * tid // threads, pairs * (tid + 1) // threads):
+                w = op[W] + 2 * pair * w_bytes
+                group_times_rows(fmt, w, x, x_stride, k, n, gate, GATE_SCRATCH_BYTES, False)
+                group_times_rows(
+                    fmt, w + w_bytes, x, x_stride, k, n, gate + 64, GATE_SCRATCH_BYTES, False
+                )
+                for r in range(n):
+                    p = gate + GATE_SCRATCH_BYTES * r
+                    store_f(y + r * y_stride + 64 * pair, _gated(load_f(p), load_f(p + 64), mode))
