@@ -76,7 +76,7 @@ def group_times_rows(fmt, w, x, x_stride, k, rows, y, y_stride, add):
 
 
 @inline_part
-def _gated(gate, up, mode):
+def gated(gate, up, mode):
     """silu(g) * u, or gelu(g) * u in its tanh form: (1 + tanh z) / 2 = 1 / (1 + exp(-2z))."""
     z = gate
     if mode == GATED_GELU:
@@ -113,4 +113,4 @@ def matmul(op, step, tid, fmt):
                 )
                 for r in range(n):
                     p = gate + GATE_SCRATCH_BYTES * r
-                    store_f(y + r * y_stride + 64 * pair, _gated(load_f(p), load_f(p + 64), mode))
+                    store_f(y + r * y_stride + 64 * pair, gated(load_f(p), load_f(p + 64), mode))
