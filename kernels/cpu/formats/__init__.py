@@ -1,26 +1,23 @@
 """The weight formats the CPU kernels compute with: one table, and the entry points by name.
 
 Owns which formats are native; each module of this package owns its formats' bytes. `ENTRIES` maps
-"matmul_q4_1", "embed_q4_1" and "repack_q4_1" to the Python functions to compile.
+names like "matmul_q4_1", "embed_q4_1" and "repack_q4_1" to the Python functions to compile.
 """
 
 from __future__ import annotations
 
-from kernels.cpu.formats import q4
+from kernels.cpu.formats import floats, q4, q5, q6_k, q8, q45_k
 from kernels.cpu.weight_format import Format
 
-_MODULES = (q4,)
-
-FORMATS = {
-    value.name: value
-    for module in _MODULES
+_HOMES = {
+    value.name: module
+    for module in (floats, q4, q5, q8, q45_k, q6_k)
     for value in vars(module).values()
     if isinstance(value, Format)
 }
+FORMATS: dict[str, Format] = {name: getattr(home, name) for name, home in _HOMES.items()}
 ENTRIES = {
-    f"{kind}_{name.lower()}": getattr(module, f"{kind}_{name.lower()}")
-    for module in _MODULES
-    for name in FORMATS
-    for kind in ("matmul", "embed", "repack")
-    if hasattr(module, f"{kind}_{name.lower()}")
+    entry: getattr(home, entry)
+    for name, home in _HOMES.items()
+    for entry in (f"{kind}_{name.lower()}" for kind in ("matmul", "embed", "repack"))
 }
