@@ -18,8 +18,8 @@ class ContextExceeded(EngineError):
         )
         super().__init__(
             f"This model's maximum context length is {context_len} tokens. However, you requested"
-            f" {num_prompt_tokens + max_tokens} tokens ({num_prompt_tokens} in the prompt, {max_tokens} for the"
-            " completion). Please shorten the prompt or lower max_tokens."
+            f" {num_prompt_tokens + max_tokens} tokens ({num_prompt_tokens} in the prompt,"
+            f" {max_tokens} for the completion). Please shorten the prompt or lower max_tokens."
         )
 
 
@@ -47,3 +47,45 @@ class ReplicaClosed(EngineError):
     def __init__(self, why: str) -> None:
         self.why = why
         super().__init__(f"The model is not accepting requests: {why}.")
+
+
+class EmptyPrompt(EngineError):
+    """There is no token to start from."""
+
+    def __init__(self) -> None:
+        super().__init__("The prompt is empty; give at least one token.")
+
+
+class NoOutputWanted(EngineError):
+    """max_tokens leaves nothing to generate."""
+
+    def __init__(self, max_tokens: int) -> None:
+        self.max_tokens = max_tokens
+        super().__init__(f"max_tokens is {max_tokens}; it must be at least 1.")
+
+
+class TokenOutOfVocabulary(EngineError):
+    """A token id that the model does not have, in the prompt or in logit_bias."""
+
+    def __init__(self, where: str, token_id: int, vocab_size: int) -> None:
+        self.where, self.token_id, self.vocab_size = where, token_id, vocab_size
+        super().__init__(
+            f"Token id {token_id} in {where} is outside the model's vocabulary;"
+            f" ids run from 0 to {vocab_size - 1}."
+        )
+
+
+class SamplingFailed(EngineError):
+    """One sequence's logits leave no token to choose. Ends that sequence alone."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+        super().__init__(f"No token could be chosen: {why}.")
+
+
+class BrokenInvariant(EngineError):
+    """The engine's own books are wrong: a bug. The worker fails rather than go on with them."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        super().__init__(f"Internal error of the engine: {what}.")

@@ -1,0 +1,63 @@
+"""A plan's rows as the arrays a backend takes. Owns those arrays; decides nothing.
+
+The arrays are made once and refilled for each step. A slot's row of the page table is written when
+another sequence has taken the slot, which is when its pages change.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from accel.backend import StepBatch
+
+if TYPE_CHECKING:
+    from inference.engine.config import EngineConfig
+    from inference.engine.scheduler import StepPlan
+    from inference.engine.sequence import Sequence
+
+
+class BatchArrays:
+    """Rows of a step: one of each decoding sequence, then the prompt's chunk."""
+
+    def __init__(self, config: EngineConfig) -> None:
+        self._tokens = np.zeros(config.max_rows, np.int32)
+        self._positions = np.zeros(config.max_rows, np.int32)
+        self._slots = np.zeros(config.max_rows, np.int32)
+        self._logit_rows = np.zeros(config.max_logit_rows, np.int32)
+        self._page_table = np.zeros((config.num_slots, config.max_pages_per_slot), np.int32)
+        self._holders = [0] * config.num_slots  # serial of the sequence in the page table's row
+
+    def fill(self, plan: StepPlan) -> StepBatch:
+        """The step's batch: views of these arrays, valid until the next fill."""
+        num_decodes = len(plan.decodes)
+        slots = [self._slot(sequence) for sequence in plan.decodes]
+        self._tokens[:num_decodes] = [sequence.last_id for sequence in plan.decodes]
+        self._positions[:num_decodes] = [sequence.num_ids - 1 for sequence in plan.decodes]
+        self._slots[:num_decodes] = slots
+        self._logit_rows[:num_decodes] = range(num_decodes)
+        num_rows, num_logits = num_decodes, num_decodes
+        if plan.prompt is not None:
+            num_rows += plan.end - plan.start
+            chunk = slice(num_decodes, num_rows)
+            self._tokens[chunk] = plan.prompt.ids[plan.start : plan.end]
+            self._positions[chunk] = np.arange(plan.start, plan.end)
+            self._slots[chunk] = self._slot(plan.prompt)
+            if plan.ends_prompt:
+                self._logit_rows[num_logits] = num_rows - 1
+                num_logits += 1
+        return StepBatch(
+            tokens=self._tokens[:num_rows],
+            positions=self._positions[:num_rows],
+            slots=self._slots[:num_rows],
+            logit_rows=self._logit_rows[:num_logits],
+            page_table=self._page_table,
+        )
+
+    def _slot(self, sequence: Sequence) -> int:
+        slot = sequence.slot
+        if self._holders[slot] != sequence.serial:
+            self._page_table[slot, : len(sequence.pages)] = sequence.pages
+            self._holders[slot] = sequence.serial
+        return slot

@@ -1,0 +1,136 @@
+"""Chooses the next token of every row of a step. Knows no queue, no pages and no text.
+
+Order: penalties, logit_bias, temperature, top_k, typical_p, top_p, min_p, draw. Temperature comes
+before the filters, as in OpenAI's API: top_p is a share of the distribution that is drawn from.
+Work on whole vocabularies is done in few calls over all rows together, since NumPy gives up the GIL
+in each of them; all of it is elementwise or within a row, so rows do not touch each other.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from inference.engine.errors import SamplingFailed
+from inference.engine.filters import BLOCK_LEN, Candidates, is_filtered, narrow
+from inference.engine.logprobs import token_logprobs
+from inference.engine.params import Token
+from inference.engine.penalties import adjust
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence as Several
+
+    import numpy.typing as npt
+
+    from inference.engine.sequence import Sequence
+
+_SUM_LEN = 4 * BLOCK_LEN  # weights are added in runs of so many, then the runs' sums
+
+
+class Sampler:
+    """Owns the scratch rows of one worker."""
+
+    def __init__(self, vocab_size: int, max_rows: int) -> None:
+        self._vocab_size = vocab_size
+        padded = -(-vocab_size // _SUM_LEN) * _SUM_LEN
+        self._scratch: npt.NDArray[np.float32] = np.zeros((max_rows, padded), np.float32)
+        self._row_numbers = np.arange(max_rows)
+
+    def choose(
+        self, logits: npt.NDArray[np.float32], sequences: Several[Sequence]
+    ) -> list[Token | SamplingFailed]:
+        """A token for each row, or why there is none.
+
+        Shapes: logits (L, V) f32, read only; sequences: the L sequences of those rows.
+        """
+        best = logits.argmax(axis=1)  # the lowest id of the largest; NaN counts as largest
+        usable = np.isfinite(logits[self._row_numbers[: len(best)], best]).tolist()
+        ids: list[int | SamplingFailed] = best.tolist()
+        weighted: list[int] = []
+        for row, sequence in enumerate(sequences):
+            state = sequence.sampler_state
+            if not usable[row]:
+                ids[row] = SamplingFailed("the model's output is not a number")
+            elif state.is_adjusted or not state.is_greedy:
+                weighted.append(row)
+        if weighted:
+            chosen = self._choose_weighted(logits, weighted, [sequences[r] for r in weighted])
+            for row, token_id in zip(weighted, chosen, strict=True):
+                ids[row] = token_id
+        return [
+            token_id if isinstance(token_id, SamplingFailed) else _token(token_id, row, sequence)
+            for token_id, row, sequence in zip(ids, logits, sequences, strict=True)
+        ]
+
+    def _choose_weighted(
+        self,
+        logits: npt.NDArray[np.float32],
+        rows: list[int],
+        sequences: list[Sequence],
+    ) -> list[int | SamplingFailed]:
+        """Rows whose logits must be changed or drawn from."""
+        padded = self._scratch[: len(rows)]
+        values = padded[:, : self._vocab_size]  # the padding beyond stays 0
+        for index, (row, sequence) in enumerate(zip(rows, sequences, strict=True)):
+            np.copyto(values[index], logits[row])
+            if sequence.sampler_state.is_adjusted:
+                adjust(values[index], sequence.sampler_state, sequence.ids[: sequence.num_ids])
+        best = values.argmax(axis=1)
+        peaks = values[self._row_numbers[: len(rows)], best]
+        drawable = np.isfinite(peaks)
+        if not all(s.sampler_state.is_greedy for s in sequences):
+            self._to_weights(values, np.where(drawable, peaks, 0), sequences)
+        chosen: list[int | SamplingFailed] = best.tolist()
+        for index, sequence in enumerate(sequences):
+            if not drawable[index]:
+                chosen[index] = SamplingFailed("logit_bias bans every token")
+            elif not sequence.sampler_state.is_greedy:
+                chosen[index] = _draw(padded[index], sequence)
+        return chosen
+
+    @staticmethod
+    def _to_weights(
+        values: npt.NDArray[np.float32],
+        peaks: npt.NDArray[np.float32],
+        sequences: list[Sequence],
+    ) -> None:
+        """Logits to exp((logit - peak) / temperature), in place."""
+        scale = np.array([s.sampler_state.inverse_temperature for s in sequences], np.float32)
+        with np.errstate(over="ignore"):  # masks near the largest float32 go to minus infinity
+            np.subtract(values, peaks[:, None], out=values)
+            np.multiply(values, scale[:, None], out=values)
+        np.exp(values, out=values)
+
+
+def _token(token_id: int, logits: npt.NDArray[np.float32], sequence: Sequence) -> Token:
+    num_logprobs = sequence.request.sampling.num_logprobs
+    if num_logprobs is None:
+        return Token(token_id)
+    return Token(token_id, token_logprobs(logits, token_id, num_logprobs))
+
+
+def _draw(weights: npt.NDArray[np.float32], sequence: Sequence) -> int:
+    """One token of a row of weights (P,), by the sequence's next uniform number."""
+    state = sequence.sampler_state
+    uniform = state.uniform()
+    runs = weights.reshape(-1, _SUM_LEN)
+    sums = np.cumsum(runs.sum(axis=1), dtype=np.float64)
+    if is_filtered(state.params):
+        left: Candidates = narrow(weights, float(sums[-1]), state.params)
+        index, _ = _locate(np.cumsum(left.weights), uniform * float(left.weights.sum()))
+        return int(left.ids[index])
+    run, rest = _locate(sums, uniform * float(sums[-1]))
+    index, _ = _locate(np.cumsum(runs[run], dtype=np.float64), rest)
+    return run * _SUM_LEN + index
+
+
+def _locate(cumulative: npt.NDArray[np.float64], target: float) -> tuple[int, float]:
+    """The first index whose cumulative sum exceeds target, and what target leaves before it.
+
+    Rounding may put target at or past the end; it is held below it, so that an item of weight 0 is
+    never located.
+    """
+    target = min(target, float(np.nextafter(cumulative[-1], 0.0)))
+    index = int(cumulative.searchsorted(target, side="right"))
+    return index, target - float(cumulative[index - 1]) if index else target

@@ -1,0 +1,105 @@
+"""One sequence: the frozen request and its mutable progress through the states.
+
+WAITING -> PREFILL -> DECODE -> FINISHED; FINISHED may follow any state. Knows no queue, no thread
+and no backend; the worker's lock guards `state`, `slot` and `pages`, the rest is the worker thread's.
+"""
+
+from __future__ import annotations
+
+import itertools
+from enum import Enum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from inference.engine.config import pages_for
+from inference.engine.errors import BrokenInvariant
+from inference.engine.params import Finish, FinishReason
+from inference.engine.sampler_state import SamplerState
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from inference.engine.params import SequenceRequest
+    from inference.engine.stream import StreamFeed
+
+_serials = itertools.count(1)
+
+
+class State(Enum):
+    WAITING = "waiting"  # in the queue, without a slot
+    PREFILL = "prefill"  # in a slot, prompt not yet computed
+    DECODE = "decode"  # in a slot, one row a step
+    FINISHED = "finished"
+
+
+class Sequence:
+    """`ids[:num_ids]` are the known tokens, `num_computed` of them have their KV written."""
+
+    def __init__(self, request: SequenceRequest, feed: StreamFeed, queued_at_s: float) -> None:
+        self.request, self.feed, self.queued_at_s = request, feed, queued_at_s
+        self.serial = next(_serials)  # never used twice, unlike id()
+        self.num_prompt = len(request.prompt_ids)
+        self.ids: npt.NDArray[np.int32] = np.empty(self.max_len, np.int32)
+        self.ids[: self.num_prompt] = request.prompt_ids
+        self.num_ids = self.num_prompt
+        self.num_computed = 0
+        self.last_id = request.prompt_ids[-1]
+        self.sampler_state = SamplerState(request.sampling)
+        self.state = State.WAITING
+        self._slot: int | None = None
+        self.pages: list[int] = []
+
+    @property
+    def max_len(self) -> int:
+        return self.num_prompt + self.request.max_tokens
+
+    @property
+    def num_pages_wanted(self) -> int:
+        """The worst case, so that no page is missing later."""
+        return pages_for(self.max_len)
+
+    @property
+    def num_output(self) -> int:
+        return self.num_ids - self.num_prompt
+
+    @property
+    def slot(self) -> int:
+        """Where it sits, from PREFILL to the end of DECODE."""
+        if self._slot is None:
+            raise BrokenInvariant(f"a {self.state.value} sequence was asked for its slot")
+        return self._slot
+
+    def enter(self, slot: int, pages: list[int]) -> None:
+        self._must_be(State.WAITING)
+        self._slot, self.pages, self.state = slot, pages, State.PREFILL
+
+    def leave(self) -> None:
+        self._slot, self.pages, self.state = None, [], State.FINISHED
+
+    def advance_prefill(self, num_computed: int) -> None:
+        """Prompt positions below num_computed are done; the last one starts decoding."""
+        self._must_be(State.PREFILL)
+        self.num_computed = num_computed
+        if num_computed == self.num_prompt:
+            self.state = State.DECODE
+
+    def append(self, token_id: int) -> Finish | None:
+        """Take a sampled token; the finish if it was the last."""
+        self._must_be(State.DECODE)
+        self.num_computed = self.num_ids
+        self.ids[self.num_ids] = token_id
+        self.num_ids += 1
+        self.last_id = token_id
+        self.sampler_state.count(token_id)
+        if token_id in self.request.end_ids:
+            return Finish(FinishReason.END)
+        if self.num_output == self.request.max_tokens:
+            return Finish(FinishReason.LENGTH)
+        return None
+
+    def _must_be(self, state: State) -> None:
+        if self.state is not state:
+            raise BrokenInvariant(
+                f"a {self.state.value} sequence was taken for a {state.value} one"
+            )

@@ -1,0 +1,52 @@
+"""What a worker has done and holds, counted. Knows no sequence and no thread."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from inference.engine.errors import QueueTimeout
+from inference.engine.params import FinishReason
+
+if TYPE_CHECKING:
+    from inference.engine.errors import EngineError
+    from inference.engine.params import Finish
+
+
+@dataclass
+class WorkerCounts:
+    """Totals since the start. Accepted sequences are live or in exactly one of the four endings."""
+
+    num_accepted: int = 0
+    num_refused: int = 0  # the queue was full
+    num_completed: int = 0  # an end id or max_tokens
+    num_aborted: int = 0
+    num_timed_out: int = 0  # in the queue
+    num_failed: int = 0  # lost with the replica, or by unusable logits
+    num_steps: int = 0
+    num_prompt_tokens: int = 0  # computed
+    num_output_tokens: int = 0  # sampled for sequences that were still wanted
+    num_surplus_tokens: int = 0  # of those, given up unread by an abort
+    step_s: float = 0.0  # inside the executor
+
+    def add_ending(self, finish: Finish, error: EngineError | None) -> None:
+        if isinstance(error, QueueTimeout):
+            self.num_timed_out += 1
+        elif finish.reason is FinishReason.ABORTED:
+            self.num_aborted += 1
+        elif finish.reason is FinishReason.ERROR:
+            self.num_failed += 1
+        else:
+            self.num_completed += 1
+
+
+@dataclass(frozen=True)
+class WorkerStats:
+    """A snapshot; `counts` is a copy."""
+
+    num_slots: int
+    num_slots_used: int
+    num_queued: int
+    num_pages: int
+    num_pages_free: int
+    counts: WorkerCounts

@@ -1,0 +1,152 @@
+"""A sequence's tokens on their way from the worker thread to one reader. Knows no scheduling.
+
+The worker writes to a `StreamFeed`, the reader holds the `TokenStream`; the worker's lock guards
+both. The worker never waits for a reader: unread tokens pile up, at most max_tokens of them. It
+holds no reference to a `TokenStream`, so one that is dropped is collected, and aborts its sequence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from inference.engine.errors import BrokenInvariant
+from inference.engine.params import Usage
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Iterable
+
+    from inference.engine.errors import EngineError
+    from inference.engine.params import Finish, Token
+    from inference.engine.sequence import Sequence
+
+Waiter = asyncio.Future[None]
+
+
+class StreamFeed:
+    """The worker's end. Every method is called under the worker's lock."""
+
+    def __init__(self) -> None:
+        self.unread: list[Token] = []
+        self.finish: Finish | None = None
+        self.error: EngineError | None = None
+        self.waiter: Waiter | None = None
+
+    def put(self, token: Token) -> None:
+        self.unread.append(token)
+
+    def end(self, finish: Finish, error: EngineError | None = None) -> None:
+        """The one finish of the sequence; `error` is raised to the reader."""
+        if self.finish is not None:
+            raise BrokenInvariant("a sequence finished twice")
+        self.finish, self.error = finish, error
+
+    def drop_unread(self) -> int:
+        """Forget what nobody will read; how many tokens that were."""
+        count = len(self.unread)
+        self.unread = []
+        return count
+
+    def take_unread(self) -> tuple[Token, ...]:
+        """Raises: the error the stream ended with, after the last token."""
+        tokens, self.unread = tuple(self.unread), []
+        if not tokens and self.error is not None:
+            raise self.error
+        return tokens
+
+    def take_waiter(self) -> list[Waiter]:
+        """The reader to wake, if one is asleep and has something to wake up for."""
+        if self.waiter is None or not (self.unread or self.finish):
+            return []
+        waiter, self.waiter = self.waiter, None
+        return [waiter]
+
+
+class TokenStream:
+    """The reader's end: an async iterator of the tokens that came since the last look.
+
+    One reader at a time. After the iteration ends `finish` is set. `abort` may be called from any
+    thread, in any state of the sequence, any number of times, and never blocks.
+    """
+
+    def __init__(
+        self,
+        sequence: Sequence,
+        arrived: threading.Condition,
+        abort: Callable[[Sequence], None],
+    ) -> None:
+        self._sequence, self._feed = sequence, sequence.feed
+        self._arrived, self._abort = arrived, abort
+
+    @property
+    def finish(self) -> Finish | None:
+        """None until the sequence has finished; it may be set before the last tokens are read."""
+        return self._feed.finish
+
+    @property
+    def usage(self) -> Usage:
+        return Usage(self._sequence.num_prompt, 0, self._sequence.num_output)
+
+    def __aiter__(self) -> TokenStream:
+        return self
+
+    async def __anext__(self) -> tuple[Token, ...]:
+        """Raises: QueueTimeout."""
+        while True:
+            with self._arrived:
+                tokens = self._feed.take_unread()
+                if tokens:
+                    return tokens
+                if self._feed.finish is not None:
+                    raise StopAsyncIteration
+                if self._feed.waiter is not None:
+                    raise RuntimeError("another task is already reading this stream")
+                waiter = self._feed.waiter = asyncio.get_running_loop().create_future()
+            try:
+                await waiter
+            finally:
+                with self._arrived:
+                    if self._feed.waiter is waiter:
+                        self._feed.waiter = None
+
+    def wait(self, timeout_s: float | None = None) -> tuple[Token, ...]:
+        """The same for a plain thread: block for new tokens; () at the end.
+
+        Raises: QueueTimeout; TimeoutError when nothing came within timeout_s.
+        """
+        feed = self._feed
+        with self._arrived:
+            if not self._arrived.wait_for(lambda: feed.unread or feed.finish, timeout_s):
+                raise TimeoutError(f"No token within {timeout_s} s.")
+            return feed.take_unread()
+
+    def abort(self) -> None:
+        """Give up: the sequence leaves its slot or the queue at once, at the latest between steps."""
+        self._abort(self._sequence)
+
+    async def aclose(self) -> None:
+        self.abort()
+
+    def __del__(self) -> None:
+        if self._feed.finish is None:
+            self._abort(self._sequence)
+
+
+def wake(waiters: Iterable[Waiter]) -> None:
+    """Resolve the readers' futures, with one call into each event loop."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[Waiter]] = {}
+    for waiter in waiters:
+        by_loop.setdefault(waiter.get_loop(), []).append(waiter)
+    for loop, its_waiters in by_loop.items():
+        try:
+            loop.call_soon_threadsafe(_resolve, its_waiters)
+        except RuntimeError:
+            # The loop was closed and its readers with it; their streams abort when collected.
+            continue
+
+
+def _resolve(waiters: list[Waiter]) -> None:
+    for waiter in waiters:
+        if not waiter.done():
+            waiter.set_result(None)

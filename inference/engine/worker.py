@@ -1,0 +1,232 @@
+"""One replica's worker: the thread that runs its steps, and the door through which requests enter.
+
+Owns the lock that guards queue, slots, pages and streams; it is held for bookkeeping only, never in
+a step or while sampling, so that submitting, reading and aborting do not wait for the model. Knows
+no text, no HTTP and no event loop of its own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING
+
+from inference.engine.admission import check_request
+from inference.engine.batch import BatchArrays
+from inference.engine.errors import QueueFull, QueueTimeout, ReplicaClosed, SamplingFailed
+from inference.engine.params import Finish, FinishReason
+from inference.engine.sampler import Sampler
+from inference.engine.scheduler import Scheduler
+from inference.engine.sequence import Sequence, State
+from inference.engine.stats import WorkerCounts, WorkerStats
+from inference.engine.stream import StreamFeed, TokenStream, wake
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from accel.backend import Executor
+    from inference.engine.config import EngineConfig
+    from inference.engine.errors import EngineError
+    from inference.engine.params import SequenceRequest, Token
+    from inference.engine.scheduler import StepPlan
+    from inference.engine.stream import Waiter
+
+logger = logging.getLogger(__name__)
+
+_FAILED = "The model failed while it was generating. Please retry the request."
+
+
+class Worker:
+    """Runs one executor. The caller keeps the executor and closes it after `close` returned."""
+
+    def __init__(
+        self,
+        executor: Executor,
+        vocab_size: int,
+        config: EngineConfig,
+        name: str,
+        *,
+        on_failure: Callable[[Exception], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`on_failure` is called once, on the worker thread, after a step raised."""
+        self._executor, self._vocab_size, self._config = executor, vocab_size, config
+        self._name, self._on_failure, self._clock = name, on_failure, clock
+        self._lock = threading.Lock()
+        self._work = threading.Condition(self._lock)  # something to do for the worker thread
+        self._arrived = threading.Condition(self._lock)  # something to read in some stream
+        self._scheduler = Scheduler(config)
+        self._arrays = BatchArrays(config)
+        self._sampler = Sampler(vocab_size, config.max_logit_rows)
+        self._counts = WorkerCounts()
+        self._given_up: deque[Sequence] = deque()
+        self._closed_why: str | None = None
+        self._thread = threading.Thread(target=self._run, name=f"worker-{name}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def submit(self, request: SequenceRequest) -> TokenStream:
+        """Accept a sequence. From any thread; does not wait.
+
+        Raises: EmptyPrompt, NoOutputWanted, ContextExceeded, TokenOutOfVocabulary, QueueFull,
+        ReplicaClosed.
+        """
+        check_request(request, self._vocab_size, self._config)
+        sequence = Sequence(request, StreamFeed(), self._clock())
+        with self._lock:
+            if self._closed_why is not None:
+                raise ReplicaClosed(self._closed_why)
+            try:
+                self._scheduler.add(sequence)
+            except QueueFull:
+                self._counts.num_refused += 1
+                raise
+            self._counts.num_accepted += 1
+            self._work.notify()
+        return TokenStream(sequence, self._arrived, self._give_up)
+
+    def close(self, message: str) -> None:
+        """End every sequence with ERROR and `message`, then stop; waits for the step in flight.
+
+        May be called more than once, and from `on_failure`.
+        """
+        self._end_all("it was unloaded", message)
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def stats(self) -> WorkerStats:
+        with self._lock:
+            return WorkerStats(
+                num_slots=self._config.num_slots,
+                num_slots_used=self._scheduler.num_slots_used,
+                num_queued=self._scheduler.num_queued,
+                num_pages=self._config.num_pages,
+                num_pages_free=self._scheduler.pages.num_free,
+                counts=dataclasses.replace(self._counts),
+            )
+
+    def _run(self) -> None:
+        try:
+            self._run_steps()
+        except Exception as error:  # the thread's boundary: nobody may be left waiting
+            logger.error("worker %s failed", self._name, exc_info=error)
+            self._end_all("it failed", _FAILED)
+            if self._on_failure is not None:
+                self._on_failure(error)
+
+    def _run_steps(self) -> None:
+        waiters: list[Waiter] = []
+        while True:
+            with self._lock:
+                waiters += self._abort_given_up() + self._end_expired()
+                if self._closed_why is not None:
+                    break
+                plan = self._scheduler.plan()
+                if plan is not None:
+                    batch = self._arrays.fill(plan)
+                elif not waiters:
+                    self._work.wait()
+                    continue
+            # Woken here, readers get the GIL while the step below runs without it.
+            wake(waiters)
+            waiters = []
+            if plan is not None:
+                started_s = self._clock()
+                logits = self._executor.step(batch)
+                step_s = self._clock() - started_s
+                wanting = plan.wanting_logits
+                tokens = self._sampler.choose(logits, wanting) if wanting else []
+                waiters = self._commit(plan, tokens, step_s)
+        wake(waiters)
+
+    def _commit(
+        self, plan: StepPlan, tokens: list[Token | SamplingFailed], step_s: float
+    ) -> list[Waiter]:
+        """Take a step's tokens, except those of sequences that were ended meanwhile."""
+        waiters: list[Waiter] = []
+        with self._lock:
+            counts = self._counts
+            counts.num_steps += 1
+            counts.step_s += step_s
+            counts.num_prompt_tokens += plan.end - plan.start
+            if plan.prompt is not None and plan.prompt.state is not State.FINISHED:
+                self._scheduler.prefilled(plan.prompt, plan.end)
+            for sequence, token in zip(plan.wanting_logits, tokens, strict=True):
+                if sequence.state is State.FINISHED:
+                    continue
+                if isinstance(token, SamplingFailed):
+                    waiters += self._end(sequence, Finish(FinishReason.ERROR, str(token)))
+                    continue
+                counts.num_output_tokens += 1
+                finish = sequence.append(token.id)
+                sequence.feed.put(token)
+                if finish is None:
+                    waiters += sequence.feed.take_waiter()
+                else:
+                    waiters += self._end(sequence, finish)
+            self._arrived.notify_all()
+        return waiters
+
+    def _give_up(self, sequence: Sequence) -> None:
+        """Abort, from any thread.
+
+        A stream may be collected on any thread at any point, also on one that holds the lock, so
+        this never waits for the lock. Who finds it taken leaves the work to the next step: there is
+        one as long as the sequence lives.
+        """
+        self._given_up.append(sequence)
+        if self._lock.acquire(blocking=False):
+            try:
+                waiters = self._abort_given_up()
+            finally:
+                self._lock.release()
+            wake(waiters)
+
+    def _abort_given_up(self) -> list[Waiter]:
+        waiters: list[Waiter] = []
+        while self._given_up:
+            sequence = self._given_up.popleft()
+            self._counts.num_surplus_tokens += sequence.feed.drop_unread()
+            if sequence.state is not State.FINISHED:
+                waiters += self._end(sequence, Finish(FinishReason.ABORTED))
+        return waiters
+
+    def _end_expired(self) -> list[Waiter]:
+        waiters: list[Waiter] = []
+        now_s = self._clock()
+        for sequence in self._scheduler.expired(now_s):
+            error = QueueTimeout(now_s - sequence.queued_at_s)
+            waiters += self._end(sequence, Finish(FinishReason.ERROR, str(error)), error)
+        return waiters
+
+    def _end_all(self, why: str, message: str) -> None:
+        waiters: list[Waiter] = []
+        with self._lock:
+            if self._closed_why is None:
+                self._closed_why = why
+            for sequence in self._scheduler.live():
+                sequence.leave()
+                waiters += self._tell(sequence, Finish(FinishReason.ERROR, message))
+            # Fresh books: after a failure the old ones may be what is wrong.
+            self._scheduler = Scheduler(self._config)
+            self._work.notify()
+        wake(waiters)
+
+    def _end(
+        self, sequence: Sequence, finish: Finish, error: EngineError | None = None
+    ) -> list[Waiter]:
+        """A sequence finishes: its slot and pages are free for the queue, and its reader knows."""
+        self._scheduler.remove(sequence)
+        return self._tell(sequence, finish, error)
+
+    def _tell(
+        self, sequence: Sequence, finish: Finish, error: EngineError | None = None
+    ) -> list[Waiter]:
+        sequence.feed.end(finish, error)
+        self._counts.add_ending(finish, error)
+        self._arrived.notify_all()
+        return sequence.feed.take_waiter()

@@ -1,0 +1,160 @@
+"""A seeded executor without a model: logits are a pure function of a sequence's own tokens.
+
+Tokens are kept in pages and found again through the page table, so a wrong page, position or slot
+gives wrong logits; a batch that breaks the backend's contract raises ContractBroken. Knows nothing of the
+engine.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from accel.backend import PAGE_LEN, MemoryUse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    import numpy.typing as npt
+
+    from accel.backend import StepBatch
+    from inference.engine.config import EngineConfig
+
+_UNWRITTEN = -1
+_MULTIPLIER = 6364136223846793005  # any odd number does; this is Knuth's for MMIX
+
+
+class ContractBroken(AssertionError):
+    """The engine gave a batch that a backend need not accept."""
+
+
+def logits_of(tokens: Iterable[int], vocab_size: int, seed: int = 0) -> npt.NDArray[np.float32]:
+    """Next-token logits (V,) f32 in [-4, 4) after `tokens`: hashed, so every token matters."""
+    state = seed + 1
+    for token in tokens:
+        state = ((state ^ (token + 1)) * _MULTIPLIER + 1442695040888963407) % 2**64
+    mixed = (np.arange(1, vocab_size + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)) ^ (
+        np.uint64(state)
+    )
+    mixed = (mixed ^ (mixed >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
+    return ((mixed >> np.uint64(40)).astype(np.float32) / np.float32(2**21)) - np.float32(4)
+
+
+def greedy_continuation(
+    prompt: Iterable[int], count: int, vocab_size: int, seed: int = 0
+) -> list[int]:
+    """What greedy decoding must give for a prompt, computed without any engine."""
+    tokens = list(prompt)
+    start = len(tokens)
+    for _ in range(count):
+        tokens.append(int(logits_of(tokens, vocab_size, seed).argmax()))
+    return tokens[start:]
+
+
+class FakeExecutor:
+    """`before_step(n)` is called on the worker thread before step n (from 0) and may raise or block."""
+
+    def __init__(
+        self,
+        vocab_size: int,
+        config: EngineConfig,
+        *,
+        seed: int = 0,
+        before_step: Callable[[int], None] | None = None,
+        change_logits: Callable[[npt.NDArray[np.float32], StepBatch], None] | None = None,
+    ) -> None:
+        self.vocab_size, self.config, self.seed = vocab_size, config, seed
+        self.before_step, self.change_logits = before_step, change_logits
+        self.pages = np.full((config.num_pages, PAGE_LEN), _UNWRITTEN, np.int64)
+        self.rows_of_steps: list[list[tuple[int, int]]] = []  # (slot, position) of each row
+        self.closed = False
+
+    @property
+    def num_steps(self) -> int:
+        return len(self.rows_of_steps)
+
+    @property
+    def memory(self) -> MemoryUse:
+        return MemoryUse(0, self.pages.nbytes, 0)
+
+    def step(self, batch: StepBatch) -> npt.NDArray[np.float32]:
+        if self.before_step is not None:
+            self.before_step(self.num_steps)
+        check_batch(batch, self.config)
+        rows = list(zip(batch.slots.tolist(), batch.positions.tolist(), strict=True))
+        self.rows_of_steps.append(rows)
+        for token, (slot, position) in zip(batch.tokens.tolist(), rows, strict=True):
+            page = batch.page_table[slot, position // PAGE_LEN]
+            self.pages[page, position % PAGE_LEN] = token
+        logits = np.empty((len(batch.logit_rows), self.vocab_size), np.float32)
+        for out, row in zip(logits, batch.logit_rows.tolist(), strict=True):
+            slot, position = rows[row]
+            pages = batch.page_table[slot, : position // PAGE_LEN + 1]
+            tokens = self.pages[pages].reshape(-1)[: position + 1].tolist()
+            if _UNWRITTEN in tokens:
+                raise ContractBroken(f"slot {slot} reads a position that was never written")
+            out[:] = logits_of(tokens, self.vocab_size, self.seed)
+        if self.change_logits is not None:
+            self.change_logits(logits, batch)
+        return logits
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def check_batch(batch: StepBatch, config: EngineConfig) -> None:
+    """What `accel.backend.StepBatch` and `Limits` promise. Raises: ContractBroken."""
+    num_rows, slots, positions = len(batch.tokens), batch.slots.tolist(), batch.positions.tolist()
+    _must(0 < num_rows <= config.max_rows, f"{num_rows} rows")
+    _must(len(slots) == len(positions) == num_rows, "arrays of different lengths")
+    _must(len(batch.logit_rows) <= config.max_logit_rows, "too many rows want logits")
+    logit_rows = batch.logit_rows.tolist()
+    _must(logit_rows == sorted(set(logit_rows)), "logit rows do not ascend")
+    _must(all(0 <= row < num_rows for row in logit_rows), "a logit row is no row")
+    changes = [slots[0]] + [b for a, b in itertools.pairwise(slots) if a != b]
+    _must(len(changes) == len(set(changes)), "rows of one slot are not neighbours")
+    for i in range(1, num_rows):
+        if slots[i] == slots[i - 1]:
+            _must(positions[i] == positions[i - 1] + 1, "positions of one slot do not ascend")
+    shape = (config.num_slots, config.max_pages_per_slot)
+    _must(batch.page_table.shape == shape, "the page table has the wrong shape")
+    lent: set[int] = set()
+    for slot in changes:
+        last = max(p for s, p in zip(slots, positions, strict=True) if s == slot)
+        pages = batch.page_table[slot, : last // PAGE_LEN + 1].tolist()
+        _must(all(0 <= page < config.num_pages for page in pages), "a page that does not exist")
+        _must(lent.isdisjoint(pages) and len(set(pages)) == len(pages), "a page used twice")
+        lent.update(pages)
+    for array in (batch.tokens, batch.positions, batch.slots, batch.logit_rows, batch.page_table):
+        _must(array.dtype == np.int32, f"an array of {array.dtype}")
+
+
+class Gate:
+    """Lets a set number of steps pass, and holds the worker thread in the next one."""
+
+    def __init__(self) -> None:
+        self._allowed = threading.Semaphore(0)
+        self._arrived = threading.Semaphore(0)
+
+    def __call__(self, _step: int) -> None:
+        self._arrived.release()
+        _must(self._allowed.acquire(timeout=20), "no step was allowed for 20 s")
+
+    def wait_for_step(self) -> None:
+        """Until the worker stands before a step."""
+        _must(self._arrived.acquire(timeout=20), "no step came within 20 s")
+
+    def allow(self, num_steps: int = 1) -> None:
+        self._allowed.release(num_steps)
+
+    def open(self) -> None:
+        """Hold nothing any more."""
+        self._allowed.release(1_000_000)
+
+
+def _must(holds: bool, what: str) -> None:
+    if not holds:
+        raise ContractBroken(what)
