@@ -1,0 +1,166 @@
+"""Weights of a program -> packed weights in memory, ready for the kernels.
+
+Owns the way from `kernels.specs.tensor.Weight` to groups of 16 interleaved rows: which parts go
+together, in which format, in how many tasks. Knows no format's bytes and no backend. Rows are named by
+address and so may come in any order; each task reads the (mapped) file and writes the destination,
+with no copy of either in between.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Protocol
+
+from numba import njit
+
+from kernels.cpu import convert
+from kernels.cpu.errors import UnsupportedWeight
+from kernels.cpu.formats import ENTRIES, FORMATS
+from kernels.cpu.repack import SIGNATURE
+from kernels.cpu.row_table import RowTable
+from kernels.cpu.simd import OPTIONS
+from kernels.cpu.weight_format import LANES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from concurrent.futures import Executor
+
+    import numpy as np
+    import numpy.typing as npt
+
+    from kernels.cpu.weight_format import Format
+    from kernels.specs.tensor import Part, Weight
+
+TASK_BYTES = 1 << 20  # of packed weights; a task that converts holds a few times as much
+
+_compiled: dict[str, Callable[[npt.NDArray[np.int64], int, int, int], None]] = {}
+
+
+class Memory(Protocol):
+    def take(self, num_bytes: int) -> npt.NDArray[np.uint8]:
+        """num_bytes that start on a cache line."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class PackedPart:
+    """Neighbouring output columns of a weight, in one format.
+
+    `data` holds num_groups groups of 16 rows; rows past num_rows are zeros. The part's outputs start
+    at `first_column`; num_columns = 16 * num_groups are written.
+    """
+
+    format: Format
+    data: npt.NDArray[np.uint8]
+    num_rows: int
+    first_column: int
+    k: int
+
+    @property
+    def num_groups(self) -> int:
+        return -(-self.num_rows // LANES)
+
+    @property
+    def num_columns(self) -> int:
+        return self.num_groups * LANES
+
+    @property
+    def matmul_kernel(self) -> str:
+        return f"matmul_{self.format.name.lower()}"
+
+    @property
+    def embed_kernel(self) -> str:
+        return f"embed_{self.format.name.lower()}"
+
+    def columns(self) -> dict[str, int]:
+        """Op-record columns that say where and how big this is."""
+        return {
+            "W": self.data.ctypes.data,
+            "K": self.k,
+            "GROUPS": self.num_groups,
+            "GROUP_BYTES": self.format.group_bytes(self.k),
+        }
+
+
+def packed_format(quant: str) -> Format | None:
+    """What a tensor of that format becomes; None if no kernel can take it."""
+    if quant in convert.CONVERTED:
+        return convert.TARGET
+    return FORMATS.get(quant)
+
+
+def can_gate(gate: Weight, up: Weight) -> bool:
+    """Whether pack_gated takes the two: one format in common, whole groups of rows."""
+    formats = {packed_format(quant) for quant in (*gate.quants, *up.quants)}
+    return len(formats) == 1 and gate.num_rows == up.num_rows and gate.num_rows % LANES == 0
+
+
+def compile_repacking(weights: Iterable[Weight]) -> None:
+    """Compile (or load) what packing the weights will need. Raises: UnsupportedWeight."""
+    for weight in weights:
+        for part in weight.parts:
+            _repack_function(_format_of(part, weight.name))
+
+
+def pack_weight(weight: Weight, memory: Memory, pool: Executor) -> tuple[PackedPart, ...]:
+    """One packed part for every run of the weight's parts that share a format, in column order.
+
+    Raises: UnsupportedWeight.
+    """
+    packed: list[PackedPart] = []
+    column = 0
+    for fmt, run in groupby(weight.parts, lambda part: _format_of(part, weight.name)):
+        if column % LANES:
+            reason = f"another format begins at row {column}, which is no multiple of {LANES}"
+            raise UnsupportedWeight(weight.name, reason)
+        table = RowTable.stacked(tuple(run))
+        packed.append(_pack(fmt, table, column, memory, pool))
+        column += table.num_rows
+    return tuple(packed)
+
+
+def pack_gated(gate: Weight, up: Weight, memory: Memory, pool: Executor) -> PackedPart:
+    """Groups of gate and up in turns, as a gated matmul reads them; see can_gate.
+
+    Raises: UnsupportedWeight.
+    """
+    if not can_gate(gate, up):
+        raise UnsupportedWeight(gate.name, f"it shares no format and size with {up.name}")
+    table = RowTable.stacked((*gate.parts, *up.parts)).interleaved(LANES)
+    return _pack(_format_of(gate.parts[0], gate.name), table, 0, memory, pool)
+
+
+def _format_of(part: Part, weight_name: str) -> Format:
+    quant, k = part.tensor.quant, part.tensor.shape[1]
+    fmt = packed_format(quant)
+    if fmt is None:
+        raise UnsupportedWeight(weight_name, f"there is no kernel for the format {quant}")
+    if k % fmt.block_len:
+        reason = f"its rows have {k} values where {quant} needs a multiple of {fmt.block_len}"
+        raise UnsupportedWeight(weight_name, reason)
+    return fmt
+
+
+def _pack(fmt: Format, table: RowTable, column: int, memory: Memory, pool: Executor) -> PackedPart:
+    k = table.k
+    num_groups, group_bytes = -(-table.num_rows // LANES), fmt.group_bytes(k)
+    data = memory.take(num_groups * group_bytes)
+    repack, base = _repack_function(fmt), data.ctypes.data
+    step = max(1, TASK_BYTES // group_bytes)
+
+    def task(first: int) -> None:
+        groups = min(step, num_groups - first)
+        with table.file_rows(first * LANES, (first + groups) * LANES) as addresses:
+            repack(addresses, base + first * group_bytes, k // fmt.block_len, groups)
+
+    for _ in pool.map(task, range(0, num_groups, step)):
+        pass  # raises what the task raised
+    return PackedPart(fmt, data, table.num_rows, column, k)
+
+
+def _repack_function(fmt: Format) -> Callable[[npt.NDArray[np.int64], int, int, int], None]:
+    if fmt.name not in _compiled:
+        entry = ENTRIES[f"repack_{fmt.name.lower()}"]
+        _compiled[fmt.name] = njit(SIGNATURE, **OPTIONS, cache=True)(entry)
+    return _compiled[fmt.name]
