@@ -1,0 +1,41 @@
+"""System checks of settings that only make sense together. Ids are stable: registry.E001, registry.W001.
+
+Knows nothing about single settings; the environ schema has checked those.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, Warning, register
+
+
+@register()
+def check_kv_memory(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    context_len = settings.PANTHEON["PANTHEON_CONTEXT_LEN"]
+    kv_tokens = settings.PANTHEON["PANTHEON_KV_TOKENS"]
+    if not kv_tokens or kv_tokens >= context_len:
+        return []
+    return [
+        Error(
+            f"PANTHEON_KV_TOKENS ({kv_tokens}) is less than PANTHEON_CONTEXT_LEN ({context_len}):"
+            " no sequence could reach its full length.",
+            hint=f"Set PANTHEON_KV_TOKENS to {context_len} or more, or to 0 for the default.",
+            id="registry.E001",
+        )
+    ]
+
+
+@register()
+def check_model_dirs(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    return [
+        Warning(
+            f"The model folder {folder} of PANTHEON_MODEL_DIRS does not exist.",
+            hint="Create it or take it out of PANTHEON_MODEL_DIRS.",
+            id="registry.W001",
+        )
+        for folder in settings.PANTHEON["PANTHEON_MODEL_DIRS"]
+        if not Path(folder).is_dir()
+    ]

@@ -1,0 +1,190 @@
+"""Where a model fits: a pure function of what it needs and what there is. Reserves nothing.
+
+Knows nothing about the database. A refusal is a value, not an error: previews show it, loaders raise it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from registry.sizes import format_bytes
+
+CONTEXT_STEP = 256  # Suggested context lengths are multiples of this, in tokens.
+
+
+@dataclass(frozen=True)
+class Demand:
+    """Bytes a replica needs, by kind. Weights and KV memory divide over dies; scratch is needed on each."""
+
+    name: str
+    weight_bytes: int
+    kv_bytes: int
+    scratch_bytes: int
+    context_len: int
+
+    @property
+    def total_bytes(self) -> int:
+        return self.weight_bytes + self.kv_bytes + self.scratch_bytes
+
+    def per_die_bytes(self, num_dies: int) -> int:
+        return -(-(self.weight_bytes + self.kv_bytes) // num_dies) + self.scratch_bytes
+
+    def describe(self) -> str:
+        return (
+            f"{self.name} needs {format_bytes(self.total_bytes)} (weights"
+            f" {format_bytes(self.weight_bytes)}, KV memory {format_bytes(self.kv_bytes)} for"
+            f" {self.context_len} tokens of context)"
+        )
+
+
+@dataclass(frozen=True)
+class DieRoom:
+    """One die as placement sees it. `used_bytes`: bindings and what other processes hold."""
+
+    ordinal: int
+    card: int
+    budget_bytes: int
+    used_bytes: int
+    failure: str = ""
+
+    @property
+    def free_bytes(self) -> int:
+        return max(self.budget_bytes - self.used_bytes, 0)
+
+
+@dataclass(frozen=True)
+class Placement:
+    """The decision: bytes by die ordinal, or host bytes when the CPU runs the model."""
+
+    die_bytes: Mapping[int, int]
+    host_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """`reason` is a sentence that names the limit and the fix."""
+
+    reason: str
+
+
+def place(
+    demand: Demand,
+    dies: Sequence[DieRoom],
+    host_available_bytes: int,
+    requested_dies: Sequence[int] = (),
+) -> Placement | Refusal:
+    """On the dies requested, else on the best dies of a host that has any, else on the CPU."""
+    if requested_dies:
+        return place_on_requested(demand, dies, requested_dies)
+    if dies:
+        return place_on_dies(demand, dies)
+    return place_on_host(demand, host_available_bytes)
+
+
+def place_on_host(demand: Demand, available_bytes: int) -> Placement | Refusal:
+    if demand.total_bytes <= available_bytes:
+        return Placement({}, host_bytes=demand.total_bytes)
+    fixes = [*_shorter_context(demand, available_bytes), "unload another model"]
+    return Refusal(
+        f"{demand.describe()}, but {format_bytes(available_bytes)} of host memory are available;"
+        f" {_either(*fixes, 'choose a smaller quantization')}."
+    )
+
+
+def place_on_requested(
+    demand: Demand, dies: Sequence[DieRoom], requested: Sequence[int]
+) -> Placement | Refusal:
+    """Exactly these dies, layers split evenly over them in the order of their ordinals."""
+    by_ordinal = {die.ordinal: die for die in dies}
+    each = demand.per_die_bytes(len(set(requested)))
+    for ordinal in sorted(set(requested)):
+        die = by_ordinal.get(ordinal)
+        if die is None:
+            known = ", ".join(map(str, sorted(by_ordinal))) or "none"
+            return Refusal(f"There is no die {ordinal} on this host. Dies: {known}.")
+        if die.failure:
+            return Refusal(f"Die {ordinal} has failed ({die.failure}); choose another die.")
+        if die.free_bytes < each:
+            return Refusal(
+                f"{demand.describe()}, {format_bytes(each)} a die, but die {ordinal} has"
+                f" {format_bytes(die.free_bytes)} free;"
+                f" {_either(*_other_dies(demand, dies), 'choose a smaller quantization')}."
+            )
+    return Placement(dict.fromkeys(sorted(set(requested)), each))
+
+
+def place_on_dies(demand: Demand, dies: Sequence[DieRoom]) -> Placement | Refusal:
+    """One die if it fits, else both dies of one card, else as few whole cards as it takes."""
+    usable = [die for die in dies if not die.failure]
+    if not usable:
+        return Refusal(
+            f"{demand.describe()}, but none of the {len(dies)} dies of this host is usable;"
+            " see the list of dies for the reasons."
+        )
+    for chosen in _candidates(demand, usable):
+        each = demand.per_die_bytes(len(chosen))
+        return Placement({die.ordinal: each for die in sorted(chosen, key=_ordinal)})
+    best = max(usable, key=lambda die: die.free_bytes)
+    return Refusal(
+        f"{demand.describe()}, but the freest die, {best.ordinal}, has"
+        f" {format_bytes(best.free_bytes)} free and no set of cards has room for its share;"
+        f" {_either('unload another model', 'lower the context length', 'choose a smaller quantization')}."
+    )
+
+
+def _ordinal(die: DieRoom) -> int:
+    return die.ordinal
+
+
+def _candidates(demand: Demand, usable: Sequence[DieRoom]) -> Iterator[list[DieRoom]]:
+    """Die sets that fit, best first within each size, smaller sizes first."""
+    by_card = groupby(sorted(usable, key=lambda die: (die.card, die.ordinal)), lambda die: die.card)
+    cards = {card: list(of_card) for card, of_card in by_card}
+    busy = {card for card, of_card in cards.items() if any(die.used_bytes for die in of_card)}
+
+    one = demand.per_die_bytes(1)
+    fitting = [die for die in usable if die.free_bytes >= one]
+    # Singles gather on cards in use, so that whole cards stay free for models that need one.
+    yield from ([d] for d in sorted(fitting, key=lambda d: _single_rank(d, cards[d.card])))
+
+    two = demand.per_die_bytes(2)
+    pairs = [c for c in cards.values() if len(c) == 2 and min(d.free_bytes for d in c) >= two]
+    # A card nobody uses first, then the one with most room in all.
+    yield from sorted(pairs, key=lambda c: (c[0].card in busy, -sum(d.free_bytes for d in c)))
+
+    whole = [cards[card] for card in sorted(cards) if len(cards[card]) == 2]
+    for num_cards in range(2, len(whole) + 1):
+        each = demand.per_die_bytes(2 * num_cards)
+        roomy = [card for card in whole if min(d.free_bytes for d in card) >= each]
+        if len(roomy) >= num_cards:
+            yield [die for card in roomy[:num_cards] for die in card]
+
+
+def _single_rank(die: DieRoom, of_card: Sequence[DieRoom]) -> tuple[bool, int, int]:
+    mate_in_use = any(mate.used_bytes for mate in of_card if mate is not die)
+    return (not mate_in_use, -die.free_bytes, die.ordinal)
+
+
+def _other_dies(demand: Demand, dies: Sequence[DieRoom]) -> list[str]:
+    other = place_on_dies(demand, dies)
+    if isinstance(other, Refusal):
+        return ["unload another model"]
+    return [f"try dies {', '.join(map(str, other.die_bytes))}"]
+
+
+def _shorter_context(demand: Demand, available_bytes: int) -> list[str]:
+    """The longest context that would fit, where one of any use does."""
+    if not demand.kv_bytes or not demand.context_len:
+        return []
+    room = available_bytes - demand.weight_bytes - demand.scratch_bytes
+    fitting = room * demand.context_len // demand.kv_bytes // CONTEXT_STEP * CONTEXT_STEP
+    if not CONTEXT_STEP <= fitting < demand.context_len:
+        return []
+    return [f"lower the context length to {fitting} tokens"]
+
+
+def _either(*fixes: str) -> str:
+    *firsts, last = fixes
+    return f"{', '.join(firsts)} or {last}" if firsts else last

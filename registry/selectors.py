@@ -1,0 +1,112 @@
+"""Reading the control plane. Writes nothing; knows nothing about how what it returns is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.db.models import Prefetch, Sum
+
+from registry.models import ApiKey, BindingShare, Die, Replica
+from registry.placement import DieRoom
+from registry.states import HELD, LIVE, State, Wanted
+
+
+@dataclass(frozen=True)
+class DieUse:
+    """One die as the status route and the dashboard show it; every binding on it is listed."""
+
+    ordinal: int
+    card: int
+    total_bytes: int
+    budget_bytes: int
+    external_bytes: int
+    bound_bytes: int
+    failure: str
+    bindings: tuple[DieBinding, ...]
+
+    @property
+    def free_bytes(self) -> int:
+        return max(self.budget_bytes - self.external_bytes - self.bound_bytes, 0)
+
+
+@dataclass(frozen=True)
+class DieBinding:
+    binding_id: int
+    replica_id: str
+    served_name: str
+    bound_bytes: int
+
+
+def replicas_to_load() -> list[Replica]:
+    """What is wanted and not yet taken up, longest waiting first."""
+    wanted = Replica.objects.filter(wanted=Wanted.LOADED, state=State.REQUESTED)
+    return list(wanted.select_related("artifact").order_by("changed_at", "pk"))
+
+
+def replicas_to_unload() -> list[Replica]:
+    """What is held and no longer wanted, draining ones included: their mode may have become `force`."""
+    unwanted = Replica.objects.filter(wanted=Wanted.UNLOADED, state__in=HELD)
+    return list(unwanted.select_related("artifact").order_by("changed_at", "pk"))
+
+
+def replicas_named(served_name: str) -> list[Replica]:
+    """The replicas of a name that are not unloaded, oldest first."""
+    live = Replica.objects.filter(served_name=served_name, state__in=LIVE)
+    return list(live.select_related("artifact").order_by("created_at", "pk"))
+
+
+def replicas_overview() -> list[Replica]:
+    """Every replica that is not unloaded, by name."""
+    live = Replica.objects.filter(state__in=LIVE).select_related("artifact")
+    return list(live.order_by("served_name", "created_at"))
+
+
+def any_api_key() -> bool:
+    """Whether a key exists that has been neither revoked nor outlived its date."""
+    return any(key.is_usable for key in ApiKey.objects.filter(revoked_at__isnull=True))
+
+
+def bound_bytes_by_die() -> dict[int, int]:
+    """Held bytes by die ordinal; dies without any are absent."""
+    held = BindingShare.objects.filter(binding__released_at__isnull=True)
+    rows = held.values_list("die__ordinal").annotate(total=Sum("bound_bytes"))
+    return dict(rows)
+
+
+def dies_overview() -> list[DieUse]:
+    held = BindingShare.objects.filter(binding__released_at__isnull=True)
+    shares = Prefetch("shares", held.select_related("binding__replica"), to_attr="held_shares")
+    dies = Die.objects.select_related("card").prefetch_related(shares)
+    return [_die_use(die, die.held_shares) for die in dies]
+
+
+def _die_use(die: Die, shares: Sequence[BindingShare]) -> DieUse:
+    bindings = tuple(
+        DieBinding(s.binding.pk, s.binding.replica_id, s.binding.replica.served_name, s.bound_bytes)
+        for s in shares
+    )
+    return DieUse(
+        ordinal=die.ordinal,
+        card=die.card.ordinal,
+        total_bytes=die.total_bytes,
+        budget_bytes=die.budget_bytes,
+        external_bytes=die.external_bytes,
+        bound_bytes=sum(b.bound_bytes for b in bindings),
+        failure=die.failure,
+        bindings=bindings,
+    )
+
+
+def die_rooms() -> list[DieRoom]:
+    """The dies as placement sees them."""
+    return [
+        DieRoom(
+            ordinal=die.ordinal,
+            card=die.card,
+            budget_bytes=die.budget_bytes,
+            used_bytes=die.external_bytes + die.bound_bytes,
+            failure=die.failure,
+        )
+        for die in dies_overview()
+    ]

@@ -1,0 +1,63 @@
+"""Every write of the control plane, by subject. Knows nothing about HTTP, forms or engines.
+
+Services are plain synchronous functions; those an operator can call take `actor`, and leave an audit row.
+"""
+
+from registry.services.api_keys import ApiKeyInfo, api_key_check, api_key_create, api_key_revoke
+from registry.services.artifacts import artifact_find, artifact_register, model_path_resolve
+from registry.services.audit import audit_record, current_request_id
+from registry.services.bindings import binding_create, binding_release
+from registry.services.hardware import die_record
+from registry.services.jobs import (
+    job_cancel_requested,
+    job_finish,
+    job_get,
+    job_open,
+    job_progress,
+    job_request_cancel,
+    job_start,
+    pulls_reset_at_boot,
+)
+from registry.services.replicas import (
+    replica_cancel_unload,
+    replica_request,
+    replica_request_unload,
+    replica_retry,
+)
+from registry.services.transitions import (
+    replica_get,
+    replica_progress,
+    replica_transition,
+    replicas_reset_at_boot,
+)
+
+__all__ = [
+    "ApiKeyInfo",
+    "api_key_check",
+    "api_key_create",
+    "api_key_revoke",
+    "artifact_find",
+    "artifact_register",
+    "audit_record",
+    "binding_create",
+    "binding_release",
+    "current_request_id",
+    "die_record",
+    "job_cancel_requested",
+    "job_finish",
+    "job_get",
+    "job_open",
+    "job_progress",
+    "job_request_cancel",
+    "job_start",
+    "model_path_resolve",
+    "pulls_reset_at_boot",
+    "replica_cancel_unload",
+    "replica_get",
+    "replica_progress",
+    "replica_request",
+    "replica_request_unload",
+    "replica_retry",
+    "replica_transition",
+    "replicas_reset_at_boot",
+]

@@ -1,0 +1,107 @@
+"""API keys: making, checking, revoking. Knows nothing about headers or what a scope opens.
+
+A key is `pn-<8 hex digits>-<256 random bits>`. The part before the last dash is public and finds the row; of
+the whole only the SHA-256 is kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import transaction
+from django.utils import timezone
+
+from registry.errors import ApiKeyNameInUse, ApiKeyNotFound, InvalidValue
+from registry.models import SCOPES, ApiKey
+from registry.services.audit import audited
+from registry.timed_cache import TimedCache
+
+CACHE_TTL_S = 5.0
+PREFIX_LEN = len("pn-") + 8
+MAX_TOKEN_LEN = 128
+
+
+@dataclass(frozen=True)
+class ApiKeyInfo:
+    """What a valid key says about its holder. `key_id` is the tenant's identity."""
+
+    key_id: int
+    name: str
+    prefix: str
+    scopes: frozenset[str]
+    expires_at: datetime | None
+
+
+_checked: TimedCache[ApiKeyInfo | None] = TimedCache(CACHE_TTL_S, max_len=1024)
+
+
+def _sha256(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def api_key_create(
+    *, name: str, scopes: Iterable[str], expires_at: datetime | None = None, actor: str
+) -> tuple[ApiKey, str]:
+    """A new key and its secret, which exists nowhere else. Raises: InvalidValue, ApiKeyNameInUse."""
+    wanted = sorted(set(scopes))
+    with audited("api_key.create", name, actor) as detail:
+        detail.update(scopes=wanted, expires_at=expires_at.isoformat() if expires_at else None)
+        if not name.strip() or len(name) > 64 or not name.isprintable():
+            raise InvalidValue("name", "must be 1 to 64 printable characters")
+        if not wanted or not set(wanted) <= set(SCOPES):
+            raise InvalidValue("scopes", f"must be one or more of {', '.join(SCOPES)}")
+        if expires_at is not None and expires_at <= timezone.now():
+            raise InvalidValue("expires_at", "must lie in the future")
+        if ApiKey.objects.filter(name=name, revoked_at__isnull=True).exists():
+            raise ApiKeyNameInUse(name)
+        prefix = f"pn-{secrets.token_hex(4)}"
+        token = f"{prefix}-{secrets.token_urlsafe(32)}"
+        key = ApiKey.objects.create(
+            name=name,
+            prefix=prefix,
+            secret_sha256=_sha256(token),
+            scopes=" ".join(wanted),
+            expires_at=expires_at,
+        )
+        detail["prefix"] = prefix
+        transaction.on_commit(_checked.clear)
+    return key, token
+
+
+def api_key_check(token: str) -> ApiKeyInfo | None:
+    """Who holds this key; None when it is unknown, revoked or expired."""
+    if not 0 < len(token) <= MAX_TOKEN_LEN or not token.isascii():
+        return None
+    digest = _sha256(token)
+    info = _checked.get(digest, lambda: _look_up(token, digest))
+    if info is None or (info.expires_at is not None and info.expires_at <= timezone.now()):
+        return None
+    return info
+
+
+def _look_up(token: str, digest: str) -> ApiKeyInfo | None:
+    key = ApiKey.objects.filter(prefix=token[:PREFIX_LEN], revoked_at__isnull=True).first()
+    if key is None or not secrets.compare_digest(key.secret_sha256, digest):
+        return None
+    return ApiKeyInfo(key.pk, key.name, key.prefix, frozenset(key.scopes.split()), key.expires_at)
+
+
+def api_key_revoke(*, wanted: str, actor: str) -> ApiKey:
+    """End a key, found by its prefix or name. Revoking twice is revoking once. Raises: ApiKeyNotFound."""
+    with audited("api_key.revoke", wanted, actor) as detail:
+        key = (
+            ApiKey.objects.filter(prefix=wanted).first()
+            or ApiKey.objects.filter(name=wanted).order_by("-pk").first()
+        )
+        if key is None:
+            raise ApiKeyNotFound(wanted[:64])
+        detail["prefix"] = key.prefix
+        if key.revoked_at is None:
+            key.revoked_at = timezone.now()
+            key.save(update_fields=["revoked_at"])
+        transaction.on_commit(_checked.clear)
+    return key

@@ -1,0 +1,89 @@
+"""Registering and finding model files. Knows nothing about what is inside one; the caller has read it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+
+from registry.errors import ArtifactNotFound, InvalidValue, PathRefused
+from registry.models import Artifact
+from registry.names import is_digest
+
+INFO_FIELDS = (
+    "architecture",
+    "name",
+    "num_parameters",
+    "quant_mix",
+    "context_len",
+    "weight_bytes",
+    "kv_bytes_per_token",
+    "has_chat_template",
+    "file_bytes",
+)
+
+
+def model_path_resolve(path: str) -> Path:
+    """The real file of `path`, which must lie in a model folder; symbolic links are followed first.
+
+    Raises: PathRefused. The reason never tells whether something outside the folders exists.
+    """
+    try:
+        resolved = Path(path).expanduser().resolve()
+        folders = [Path(folder).resolve() for folder in settings.MODEL_DIRS]
+        inside = any(resolved.is_relative_to(folder) for folder in folders)
+        is_file = inside and resolved.is_file()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise PathRefused(path[:256], "it is not a usable path") from error
+    if not inside:
+        raise PathRefused(
+            path[:256], "it lies outside the model folders; add its folder to PANTHEON_MODEL_DIRS"
+        )
+    if not is_file:
+        raise PathRefused(path[:256], "there is no such file")
+    return resolved
+
+
+@transaction.atomic
+def artifact_register(
+    *, path: Path | str, digest: str, source: str, info: Mapping[str, Any]
+) -> Artifact:
+    """The artifact of that digest, made or brought up to date; where the file lies now wins.
+
+    `info` has the fields of INFO_FIELDS; fields it lacks keep their defaults.
+    Raises: InvalidValue.
+    """
+    if not is_digest(digest):
+        raise InvalidValue("digest", "must be sha256: and 64 lower-case hex digits")
+    unknown = set(info) - set(INFO_FIELDS)
+    if unknown:
+        raise InvalidValue("info", f"has unknown fields: {', '.join(sorted(unknown))}")
+    values = {"name": Path(path).stem, "architecture": "unknown", **info}
+    values["name"] = str(values["name"])[:255] or Path(path).stem
+    artifact, _made = Artifact.objects.update_or_create(
+        digest=digest,
+        defaults={**values, "path": str(path)},
+        create_defaults={**values, "path": str(path), "source": source[:1024]},
+    )
+    return artifact
+
+
+def artifact_find(wanted: str) -> Artifact:
+    """By digest, id, name or file name, in this order; of several the one registered last.
+
+    Raises: ArtifactNotFound.
+    """
+    lookups: list[dict[str, Any]] = [{"digest": wanted}]
+    if wanted.isascii() and wanted.isdigit() and len(wanted) <= 18:
+        lookups.append({"pk": int(wanted)})
+    lookups.append({"name": wanted})
+    if wanted and "/" not in wanted:
+        lookups.append({"path__endswith": f"/{wanted}"})
+    for lookup in lookups:
+        found = Artifact.objects.filter(**lookup).order_by("-pk").first()
+        if found is not None:
+            return found
+    raise ArtifactNotFound(wanted[:256])

@@ -1,0 +1,123 @@
+"""Moving a replica from state to state. Every move is claimed in the database, and leaves a row.
+
+Owns the effects a move has on the replica's open jobs and bindings. Knows nothing about why it moves.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from registry.errors import InvalidTransition, InvalidValue, ReplicaNotFound
+from registry.models import Binding, Job, Replica, ReplicaTransition
+from registry.services.replica_jobs import jobs_follow, load_job_ensure
+from registry.states import State, Wanted, after_restart, may_become
+
+logger = logging.getLogger(__name__)
+
+REASON_LEN = 2048
+# What a caller may set together with a move.
+MOVE_FIELDS = frozenset({"backend", "actual_context_len", "num_slots"})
+
+
+def replica_get(replica_id: str) -> Replica:
+    """Raises: ReplicaNotFound."""
+    replica = Replica.objects.select_related("artifact").filter(pk=replica_id).first()
+    if replica is None:
+        raise ReplicaNotFound(replica_id[:128])
+    return replica
+
+
+def replica_transition(
+    replica_id: str, new_state: State | str, *, reason: str = "", **fields: Any
+) -> Replica:
+    """Move the replica along the table of states; `fields` are of MOVE_FIELDS.
+
+    Raises: ReplicaNotFound; InvalidTransition when the table has no such move or another caller moved
+    the replica first; InvalidValue.
+    """
+    unknown = set(fields) - MOVE_FIELDS
+    if unknown:
+        raise InvalidValue("fields", f"cannot be set by a transition: {', '.join(sorted(unknown))}")
+    new = State(new_state)
+    replica = replica_get(replica_id)
+    if not may_become(State(replica.state), new):
+        raise InvalidTransition(replica_id, replica.state, new)
+    claim_move(replica, new, reason=reason, **fields)
+    return replica
+
+
+def replica_progress(replica_id: str, phase: str, share: float) -> None:
+    """Show how far a load is. Ignored once the replica is past loading."""
+    share = min(max(share, 0.0), 1.0)
+    shown = Replica.objects.filter(pk=replica_id, state__in=(State.PLACED, State.LOADING)).update(
+        load_phase=phase[:128], load_progress=share
+    )
+    if shown:
+        Job.objects.filter(
+            replica_id=replica_id, kind=Job.Kind.LOAD, state=Job.State.RUNNING
+        ).update(progress=share, message=phase[:128])
+
+
+def replicas_reset_at_boot() -> list[Replica]:
+    """Bring rows of an earlier process in line with the fact that nothing is loaded yet.
+
+    What is wanted loaded is requested again, failed ones included; the rest is unloaded.
+    Returns the replicas that were moved.
+    """
+    left_behind = Replica.objects.select_related("artifact").exclude(state=State.UNLOADED)
+    moved = []
+    for replica in left_behind:
+        new = after_restart(State(replica.state), Wanted(replica.wanted))
+        if new is State(replica.state):
+            continue
+        with transaction.atomic():
+            claim_move(replica, new, reason="The server was restarted.")
+            if new is State.REQUESTED:
+                load_job_ensure(replica, actor="restart")
+        moved.append(replica)
+    return moved
+
+
+@transaction.atomic
+def claim_move(replica: Replica, new: State, *, reason: str = "", **fields: Any) -> None:
+    """Write the move, provided the row still is in the state `replica` shows; refresh `replica`.
+
+    Does not consult the table of states. Raises: InvalidTransition when another caller was first.
+    """
+    old, reason = State(replica.state), reason[:REASON_LEN]
+    fields = {**_FIELDS_OF.get(new, {}), **fields, "state": new, "changed_at": timezone.now()}
+    if new is State.FAILED:
+        fields["failure_reason"] = reason or "No reason was given."
+    if new is State.READY and old is State.LOADING:
+        fields["ready_at"] = fields["changed_at"]
+    changed = Replica.objects.filter(pk=replica.pk, state=old).update(**fields)
+    if changed != 1:
+        actual = replica_get(replica.pk).state
+        raise InvalidTransition(replica.pk, actual, new)
+    ReplicaTransition.objects.create(replica=replica, old=old, new=new, reason=reason)
+    if new in (State.REQUESTED, State.UNLOADED, State.FAILED):
+        Binding.objects.filter(replica=replica, released_at__isnull=True).update(
+            released_at=fields["changed_at"]
+        )
+    jobs_follow(replica, new, reason)
+    replica.refresh_from_db()
+    logger.info("Replica %s: %s -> %s. %s", replica, old.value, new.value, reason)
+
+
+_NOT_LOADED: dict[str, Any] = {
+    "load_phase": "",
+    "load_progress": 0.0,
+    "ready_at": None,
+    "actual_context_len": 0,
+    "num_slots": 0,
+}
+_FIELDS_OF: dict[State, dict[str, Any]] = {
+    State.REQUESTED: {**_NOT_LOADED, "failure_reason": "", "unload_mode": ""},
+    State.READY: {"load_phase": "", "load_progress": 1.0},
+    State.UNLOADED: _NOT_LOADED,
+    State.FAILED: _NOT_LOADED,
+}

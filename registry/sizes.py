@@ -1,0 +1,16 @@
+"""Byte counts as people read them. Knows nothing about what is measured."""
+
+from __future__ import annotations
+
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+
+
+def format_bytes(num_bytes: int) -> str:
+    """`8482560409` -> `7.9 GiB`. One decimal from a MiB up, whole numbers below."""
+    if num_bytes >= GIB:
+        return f"{num_bytes / GIB:.1f} GiB"
+    if num_bytes >= MIB:
+        return f"{num_bytes / MIB:.1f} MiB"
+    if num_bytes >= KIB:
+        return f"{num_bytes / KIB:.0f} KiB"
+    return f"{num_bytes} bytes"

@@ -1,0 +1,63 @@
+"""Rows that many tests start from, made through the services."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+
+from registry.services import api_keys, artifact_register, die_record
+
+GIB = 1 << 30
+ACTOR = "user:ada"
+
+
+@pytest.fixture(autouse=True)
+def _fresh_key_cache():
+    """The cache of checked keys outlives a test's database."""
+    api_keys._checked.clear()
+
+
+@pytest.fixture
+def make_artifact(db):
+    def make(name: str = "SmolLM2-135M", **info):
+        return artifact_register(
+            path=f"/models/{name}.gguf",
+            digest="sha256:" + hashlib.sha256(name.encode()).hexdigest(),
+            source="test",
+            info={
+                "name": name,
+                "architecture": "llama",
+                "num_parameters": 134_515_008,
+                "quant_mix": "Q4_1 89 %, Q8_0 11 %",
+                "context_len": 2048,
+                "weight_bytes": 90 << 20,
+                "kv_bytes_per_token": 23_040,
+                "has_chat_template": True,
+                "file_bytes": 91 << 20,
+                **info,
+            },
+        )
+
+    return make
+
+
+@pytest.fixture
+def artifact(make_artifact):
+    return make_artifact()
+
+
+@pytest.fixture
+def two_cards(db):
+    """Four dies of 12 GiB on two cards, 11 GiB of budget each, nothing on them."""
+    return [
+        die_record(
+            ordinal=ordinal,
+            card_ordinal=ordinal // 2,
+            card_name="Tesla K80",
+            total_bytes=12 * GIB,
+            budget_bytes=11 * GIB,
+            external_bytes=0,
+        )
+        for ordinal in range(4)
+    ]
