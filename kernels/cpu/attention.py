@@ -219,7 +219,12 @@ def _four_over_run(op, step, queries, kv_head, run, scores, o0, o1, o2, o3):
     """
     r0, h0, r1, h1, r2, h2, r3, h3 = queries
     dim, window, start = op[HEAD_DIM], op[WINDOW], run * RUN
-    p0, p1, p2, p3 = _position(step, r0), _position(step, r1), _position(step, r2), _position(step, r3)
+    p0, p1, p2, p3 = (
+        _position(step, r0),
+        _position(step, r1),
+        _position(step, r2),
+        _position(step, r3),
+    )
     first = max(first_visible(p0, window), start) // PAGE
     end = max(min(p3, start + RUN - 1) // PAGE + 1, first)
     run_page = start // PAGE
@@ -273,7 +278,16 @@ def _whole_task(op, step, queries, kv_head, first_run, end_run, scores):
     state = scores + SCORES_BYTES
     work = state + 4 * n
     _four_over_run(
-        op, step, queries, kv_head, first_run, scores, state, state + n, state + 2 * n, state + 3 * n
+        op,
+        step,
+        queries,
+        kv_head,
+        first_run,
+        scores,
+        state,
+        state + n,
+        state + 2 * n,
+        state + 3 * n,
     )
     for run in range(first_run + 1, end_run):
         _four_over_run(
