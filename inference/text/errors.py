@@ -1,0 +1,22 @@
+"""Errors of the text layer: vocabularies and chat templates that cannot be used.
+
+Fields first, message derived. Knows nothing about who translates them.
+"""
+
+from __future__ import annotations
+
+
+class TextError(Exception):
+    """A model file's vocabulary or template is malformed. `field` is the metadata key."""
+
+    def __init__(self, field: str, reason: str) -> None:
+        self.field, self.reason = field, reason
+        super().__init__(f"{field}: {reason}.")
+
+
+class TemplateError(TextError):
+    """A chat template cannot be compiled, or refuses the conversation. `reason` is its own sentence."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__("chat template", reason.rstrip("."))
+        self.reason = reason

@@ -1,0 +1,92 @@
+"""Typed reading of a model file's text metadata: each value is of the wanted type, or refused.
+
+Knows the types and bounds a value may have; what the values mean is for `vocabulary`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from inference.text.errors import TextError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MAX_TOKENS = 1 << 20
+
+
+def read_str(metadata: Mapping[str, object], key: str, default: str) -> str:
+    value = metadata.get(key, default)
+    if not isinstance(value, str):
+        raise TextError(key, f"is a {type(value).__name__} where a string is needed")
+    return value
+
+
+def read_bool(metadata: Mapping[str, object], key: str, *, default: bool) -> bool:
+    value = metadata.get(key, default)
+    if not isinstance(value, bool | np.bool_):
+        raise TextError(key, f"is a {type(value).__name__} where true or false is needed")
+    return bool(value)
+
+
+def read_token_id(
+    metadata: Mapping[str, object], key: str, num_tokens: int, default: int | None
+) -> int | None:
+    """The id under `key`; a default that the vocabulary lacks is None. Raises: TextError."""
+    if key not in metadata:
+        return default if default is not None and default < num_tokens else None
+    value = metadata[key]
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TextError(key, f"is a {type(value).__name__} where a token id is needed")
+    if not 0 <= value < num_tokens:
+        raise TextError(key, f"is {value}, outside the vocabulary of {num_tokens} tokens")
+    return int(value)
+
+
+def read_strings(metadata: Mapping[str, object], key: str) -> list[str]:
+    values = metadata.get(key)
+    if values is None:
+        raise TextError(key, "is missing; the file holds no usable vocabulary")
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise TextError(key, "is not an array of strings")
+    return values
+
+
+def read_ints(metadata: Mapping[str, object], key: str, length: int) -> list[int] | None:
+    array = _read_array(metadata, key, length)
+    if array is None:
+        return None
+    if not np.issubdtype(array.dtype, np.integer):
+        raise TextError(key, "is not an array of integers")
+    numbers: list[int] = array.tolist()
+    return numbers
+
+
+def read_floats(metadata: Mapping[str, object], key: str, length: int) -> list[float] | None:
+    array = _read_array(metadata, key, length)
+    if array is None:
+        return None
+    if not np.issubdtype(array.dtype, np.floating):
+        raise TextError(key, "is not an array of floating point numbers")
+    numbers: list[float] = array.tolist()
+    if any(map(math.isnan, numbers)):
+        raise TextError(key, "holds a value that is not a number")
+    return numbers
+
+
+def _read_array(
+    metadata: Mapping[str, object], key: str, length: int
+) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]] | None:
+    if key not in metadata:
+        return None
+    values = metadata[key]
+    if not isinstance(values, list | np.ndarray) or (
+        isinstance(values, list) and not all(isinstance(v, int | float) for v in values)
+    ):
+        raise TextError(key, "is not an array of numbers")
+    if len(values) != length:
+        raise TextError(key, f"has {len(values)} entries for {length} tokens")
+    return np.asarray(values)
