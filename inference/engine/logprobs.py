@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from inference.engine.params import TokenLogprobs
+from inference.engine.selection import largest_bound
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -17,8 +18,8 @@ def token_logprobs(logits: npt.NDArray[np.float32], token_id: int, num_top: int)
 
     Shapes: logits (V,) f32, finite maximum.   Units: natural logarithm.
     """
-    best = float(logits.max())
-    log_total = best + float(np.log(np.exp(logits - best).sum(dtype=np.float64)))
+    best = logits.max()
+    log_total = float(best) + float(np.log(np.exp(logits - best).sum(dtype=np.float64)))
     return TokenLogprobs(
         float(logits[token_id]) - log_total,
         tuple((i, float(logits[i]) - log_total) for i in _top(logits, num_top)),
@@ -26,11 +27,9 @@ def token_logprobs(logits: npt.NDArray[np.float32], token_id: int, num_top: int)
 
 
 def _top(logits: npt.NDArray[np.float32], count: int) -> list[int]:
-    count = min(count, len(logits))
     if count == 0:
         return []
-    bound = np.partition(logits, -count)[-count]
-    ids = np.flatnonzero(logits >= bound)
+    ids = np.flatnonzero(logits >= largest_bound(logits, count))
     order = (-logits[ids]).argsort(kind="stable")
     best: list[int] = ids[order[:count]].tolist()
     return best

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from inference.engine.errors import SamplingFailed
-from inference.engine.filters import BLOCK_LEN, Candidates, is_filtered, narrow
+from inference.engine.filters import is_filtered, narrow
 from inference.engine.logprobs import token_logprobs
 from inference.engine.params import Token
 from inference.engine.penalties import adjust
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from inference.engine.sequence import Sequence
 
-_SUM_LEN = 4 * BLOCK_LEN  # weights are added in runs of so many, then the runs' sums
+_SUM_LEN = 256  # weights are added in runs of so many, then the runs' sums
 
 
 class Sampler:
@@ -117,8 +117,9 @@ def _draw(weights: npt.NDArray[np.float32], sequence: Sequence) -> int:
     runs = weights.reshape(-1, _SUM_LEN)
     sums = np.cumsum(runs.sum(axis=1), dtype=np.float64)
     if is_filtered(state.params):
-        left: Candidates = narrow(weights, float(sums[-1]), state.params)
-        index, _ = _locate(np.cumsum(left.weights), uniform * float(left.weights.sum()))
+        left = narrow(weights, float(sums[-1]), state.params)
+        shares = np.cumsum(left.weights, dtype=np.float64)
+        index, _ = _locate(shares, uniform * float(shares[-1]))
         return int(left.ids[index])
     run, rest = _locate(sums, uniform * float(sums[-1]))
     index, _ = _locate(np.cumsum(runs[run], dtype=np.float64), rest)
