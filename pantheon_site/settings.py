@@ -32,6 +32,8 @@ CSRF_TRUSTED_ORIGINS = _values["DJANGO_CSRF_TRUSTED_ORIGINS"]
 PANTHEON: dict[str, Any] = {k: v for k, v in _values.items() if k.startswith("PANTHEON_")}
 MODELS_DIR = DATA_DIR / "models"
 MODEL_DIRS: list[Path] = [MODELS_DIR, *PANTHEON["PANTHEON_MODEL_DIRS"]]
+# What the control plane asks for the host memory left: a function without arguments, in bytes.
+HOST_MEMORY_PROBE = "accel.host.available_bytes"
 
 INSTALLED_APPS = [
     "daphne",

@@ -1,4 +1,4 @@
-"""System checks of settings that only make sense together. Ids are stable: registry.E001, registry.W001.
+"""System checks of settings that only make sense together. Ids are stable: registry.W001, registry.W002.
 
 Knows nothing about single settings; the environ schema has checked those.
 """
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.core.checks import CheckMessage, Error, Warning, register
+from django.core.checks import CheckMessage, Warning, register
 
 
 @register()
@@ -19,11 +19,11 @@ def check_kv_memory(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     if not kv_tokens or kv_tokens >= context_len:
         return []
     return [
-        Error(
-            f"PANTHEON_KV_TOKENS ({kv_tokens}) is less than PANTHEON_CONTEXT_LEN ({context_len}):"
-            " no sequence could reach its full length.",
+        Warning(
+            f"PANTHEON_KV_TOKENS ({kv_tokens}) is less than PANTHEON_CONTEXT_LEN ({context_len});"
+            f" replicas get KV memory for {context_len} tokens all the same.",
             hint=f"Set PANTHEON_KV_TOKENS to {context_len} or more, or to 0 for the default.",
-            id="registry.E001",
+            id="registry.W002",
         )
     ]
 

@@ -1,6 +1,7 @@
 """Where a model fits: a pure function of what it needs and what there is. Reserves nothing.
 
-Knows nothing about the database. A refusal is a value, not an error: previews show it, loaders raise it.
+Knows nothing about the database. A refusal is raised as PlacementRefused, whose reason names the limit
+and the fix; previews show it as it is.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from registry.errors import PlacementRefused
 from registry.sizes import format_bytes
 
 CONTEXT_STEP = 256  # Suggested context lengths are multiples of this, in tokens.
@@ -62,20 +64,16 @@ class Placement:
     host_bytes: int = 0
 
 
-@dataclass(frozen=True)
-class Refusal:
-    """`reason` is a sentence that names the limit and the fix."""
-
-    reason: str
-
-
 def place(
     demand: Demand,
     dies: Sequence[DieRoom],
     host_available_bytes: int,
     requested_dies: Sequence[int] = (),
-) -> Placement | Refusal:
-    """On the dies requested, else on the best dies of a host that has any, else on the CPU."""
+) -> Placement:
+    """On the dies requested, else on the best dies of a host that has any, else on the CPU.
+
+    Raises: PlacementRefused, as the functions below do.
+    """
     if requested_dies:
         return place_on_requested(demand, dies, requested_dies)
     if dies:
@@ -83,11 +81,11 @@ def place(
     return place_on_host(demand, host_available_bytes)
 
 
-def place_on_host(demand: Demand, available_bytes: int) -> Placement | Refusal:
+def place_on_host(demand: Demand, available_bytes: int) -> Placement:
     if demand.total_bytes <= available_bytes:
         return Placement({}, host_bytes=demand.total_bytes)
     fixes = [*_shorter_context(demand, available_bytes), "unload another model"]
-    return Refusal(
+    raise PlacementRefused(
         f"{demand.describe()}, but {format_bytes(available_bytes)} of host memory are available;"
         f" {_either(*fixes, 'choose a smaller quantization')}."
     )
@@ -95,7 +93,7 @@ def place_on_host(demand: Demand, available_bytes: int) -> Placement | Refusal:
 
 def place_on_requested(
     demand: Demand, dies: Sequence[DieRoom], requested: Sequence[int]
-) -> Placement | Refusal:
+) -> Placement:
     """Exactly these dies, layers split evenly over them in the order of their ordinals."""
     by_ordinal = {die.ordinal: die for die in dies}
     each = demand.per_die_bytes(len(set(requested)))
@@ -103,11 +101,11 @@ def place_on_requested(
         die = by_ordinal.get(ordinal)
         if die is None:
             known = ", ".join(map(str, sorted(by_ordinal))) or "none"
-            return Refusal(f"There is no die {ordinal} on this host. Dies: {known}.")
+            raise PlacementRefused(f"There is no die {ordinal} on this host. Dies: {known}.")
         if die.failure:
-            return Refusal(f"Die {ordinal} has failed ({die.failure}); choose another die.")
+            raise PlacementRefused(f"Die {ordinal} has failed ({die.failure}); choose another die.")
         if die.free_bytes < each:
-            return Refusal(
+            raise PlacementRefused(
                 f"{demand.describe()}, {format_bytes(each)} a die, but die {ordinal} has"
                 f" {format_bytes(die.free_bytes)} free;"
                 f" {_either(*_other_dies(demand, dies), 'choose a smaller quantization')}."
@@ -115,11 +113,11 @@ def place_on_requested(
     return Placement(dict.fromkeys(sorted(set(requested)), each))
 
 
-def place_on_dies(demand: Demand, dies: Sequence[DieRoom]) -> Placement | Refusal:
+def place_on_dies(demand: Demand, dies: Sequence[DieRoom]) -> Placement:
     """One die if it fits, else both dies of one card, else as few whole cards as it takes."""
     usable = [die for die in dies if not die.failure]
     if not usable:
-        return Refusal(
+        raise PlacementRefused(
             f"{demand.describe()}, but none of the {len(dies)} dies of this host is usable;"
             " see the list of dies for the reasons."
         )
@@ -127,7 +125,7 @@ def place_on_dies(demand: Demand, dies: Sequence[DieRoom]) -> Placement | Refusa
         each = demand.per_die_bytes(len(chosen))
         return Placement({die.ordinal: each for die in sorted(chosen, key=_ordinal)})
     best = max(usable, key=lambda die: die.free_bytes)
-    return Refusal(
+    raise PlacementRefused(
         f"{demand.describe()}, but the freest die, {best.ordinal}, has"
         f" {format_bytes(best.free_bytes)} free and no set of cards has room for its share;"
         f" {_either('unload another model', 'lower the context length', 'choose a smaller quantization')}."
@@ -168,8 +166,9 @@ def _single_rank(die: DieRoom, of_card: Sequence[DieRoom]) -> tuple[bool, int, i
 
 
 def _other_dies(demand: Demand, dies: Sequence[DieRoom]) -> list[str]:
-    other = place_on_dies(demand, dies)
-    if isinstance(other, Refusal):
+    try:
+        other = place_on_dies(demand, dies)
+    except PlacementRefused:
         return ["unload another model"]
     return [f"try dies {', '.join(map(str, other.die_bytes))}"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from django.db.models import Prefetch, Sum
 
-from registry.models import ApiKey, BindingShare, Die, Replica
+from registry.models import ApiKey, Artifact, BindingShare, Die, Replica
 from registry.placement import DieRoom
 from registry.states import HELD, LIVE, State, Wanted
 
@@ -48,6 +48,23 @@ def replicas_to_unload() -> list[Replica]:
     """What is held and no longer wanted, draining ones included: their mode may have become `force`."""
     unwanted = Replica.objects.filter(wanted=Wanted.UNLOADED, state__in=HELD)
     return list(unwanted.select_related("artifact").order_by("changed_at", "pk"))
+
+
+def replicas_wanted() -> list[Replica]:
+    """What is wanted loaded, whatever became of it, in the order it was asked for."""
+    wanted = Replica.objects.filter(wanted=Wanted.LOADED, state__in=LIVE)
+    return list(wanted.select_related("artifact").order_by("created_at", "pk"))
+
+
+def is_wanted(artifact: Artifact, served_name: str) -> bool:
+    """Whether some replica of that file is wanted under that name."""
+    wanted = Replica.objects.filter(wanted=Wanted.LOADED, state__in=LIVE)
+    return wanted.filter(artifact=artifact, served_name=served_name).exists()
+
+
+def artifact_of_source(source: str) -> Artifact | None:
+    """The model file that was pulled from there last, if any was."""
+    return Artifact.objects.filter(source=source).order_by("-pk").first()
 
 
 def replicas_named(served_name: str) -> list[Replica]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from django.db import models
 from django.db.models import Q
 
@@ -42,3 +44,8 @@ class Artifact(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def default_served_name(self) -> str:
+        """What it is served as unless the operator says otherwise."""
+        return re.sub(r"[^\w.:/-]+", "-", self.name).strip("-")[:128] or f"model-{self.pk}"

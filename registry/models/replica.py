@@ -22,7 +22,7 @@ class Replica(models.Model):
     state = models.CharField(max_length=16, choices=State, default=State.REQUESTED)
     failure_reason = models.CharField(max_length=2048, blank=True, default="")
 
-    requested_dies = models.JSONField(
+    dies = models.JSONField(
         default=list, blank=True, help_text="Ordinals; empty: chosen by placement, or the CPU."
     )
     context_len = models.PositiveIntegerField(default=0, help_text="Tokens wanted; 0: the default.")
@@ -37,8 +37,8 @@ class Replica(models.Model):
     num_slots = models.PositiveSmallIntegerField(
         "slots", default=0, help_text="Sequences at once; 0: not loaded yet."
     )
-    load_phase = models.CharField("phase", max_length=128, blank=True, default="")
-    load_progress = models.FloatField("progress", default=0.0)
+    phase = models.CharField("phase", max_length=128, blank=True, default="")
+    progress = models.FloatField("progress", default=0.0)
 
     unload_mode = models.CharField(max_length=8, choices=UnloadMode, blank=True, default="")
     unload_timeout_s = models.FloatField(null=True, blank=True, help_text="Empty: the default.")
@@ -66,7 +66,7 @@ class Replica(models.Model):
             ),
             models.CheckConstraint(
                 name="replica_progress_is_a_share",
-                condition=Q(load_progress__gte=0.0, load_progress__lte=1.0),
+                condition=Q(progress__gte=0.0, progress__lte=1.0),
             ),
             models.CheckConstraint(
                 name="replica_unload_mode_is_known",

@@ -3,8 +3,9 @@
 Services are plain synchronous functions; those an operator can call take `actor`, and leave an audit row.
 """
 
+from registry.demand import artifact_demand, replica_demand
 from registry.services.api_keys import ApiKeyInfo, api_key_check, api_key_create, api_key_revoke
-from registry.services.artifacts import artifact_find, artifact_register, model_path_resolve
+from registry.services.artifacts import artifact_find, artifact_register
 from registry.services.audit import audit_record, current_request_id
 from registry.services.bindings import binding_create, binding_release
 from registry.services.hardware import die_record
@@ -36,6 +37,7 @@ __all__ = [
     "api_key_check",
     "api_key_create",
     "api_key_revoke",
+    "artifact_demand",
     "artifact_find",
     "artifact_register",
     "audit_record",
@@ -50,9 +52,9 @@ __all__ = [
     "job_progress",
     "job_request_cancel",
     "job_start",
-    "model_path_resolve",
     "pulls_reset_at_boot",
     "replica_cancel_unload",
+    "replica_demand",
     "replica_get",
     "replica_progress",
     "replica_request",

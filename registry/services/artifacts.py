@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
 from django.db import transaction
 
-from registry.errors import ArtifactNotFound, InvalidValue, PathRefused
+from registry.errors import ArtifactNotFound, InvalidValue
 from registry.models import Artifact
 from registry.names import is_digest
 
@@ -24,27 +23,6 @@ INFO_FIELDS = (
     "has_chat_template",
     "file_bytes",
 )
-
-
-def model_path_resolve(path: str) -> Path:
-    """The real file of `path`, which must lie in a model folder; symbolic links are followed first.
-
-    Raises: PathRefused. The reason never tells whether something outside the folders exists.
-    """
-    try:
-        resolved = Path(path).expanduser().resolve()
-        folders = [Path(folder).resolve() for folder in settings.MODEL_DIRS]
-        inside = any(resolved.is_relative_to(folder) for folder in folders)
-        is_file = inside and resolved.is_file()
-    except (OSError, RuntimeError, ValueError) as error:
-        raise PathRefused(path[:256], "it is not a usable path") from error
-    if not inside:
-        raise PathRefused(
-            path[:256], "it lies outside the model folders; add its folder to PANTHEON_MODEL_DIRS"
-        )
-    if not is_file:
-        raise PathRefused(path[:256], "there is no such file")
-    return resolved
 
 
 @transaction.atomic

@@ -65,7 +65,7 @@ def replica_request(
         replica = Replica.objects.create(
             artifact=artifact,
             served_name=served_name,
-            requested_dies=list(dies),
+            dies=list(dies),
             context_len=context_len,
             quantize=quantize,
             request_key=request_key,
@@ -93,7 +93,7 @@ def _check_dies(served_name: str, dies: Sequence[int], same_name: Iterable[Repli
         shown = ", ".join(map(str, sorted(known))) or "none"
         raise PlacementRefused(f"There is no die {missing[0]} on this host. Dies: {shown}.")
     for other in same_name:
-        shared = sorted(set(dies) & set(other.requested_dies))
+        shared = sorted(set(dies) & set(other.dies))
         if shared:
             raise PlacementRefused(
                 f"Die {shared[0]} already holds a replica of '{served_name}'; choose other dies."

@@ -54,7 +54,7 @@ def replica_progress(replica_id: str, phase: str, share: float) -> None:
     """Show how far a load is. Ignored once the replica is past loading."""
     share = min(max(share, 0.0), 1.0)
     shown = Replica.objects.filter(pk=replica_id, state__in=(State.PLACED, State.LOADING)).update(
-        load_phase=phase[:128], load_progress=share
+        phase=phase[:128], progress=share
     )
     if shown:
         Job.objects.filter(
@@ -109,15 +109,15 @@ def claim_move(replica: Replica, new: State, *, reason: str = "", **fields: Any)
 
 
 _NOT_LOADED: dict[str, Any] = {
-    "load_phase": "",
-    "load_progress": 0.0,
+    "phase": "",
+    "progress": 0.0,
     "ready_at": None,
     "actual_context_len": 0,
     "num_slots": 0,
 }
 _FIELDS_OF: dict[State, dict[str, Any]] = {
     State.REQUESTED: {**_NOT_LOADED, "failure_reason": "", "unload_mode": ""},
-    State.READY: {"load_phase": "", "load_progress": 1.0},
+    State.READY: {"phase": "", "progress": 1.0},
     State.UNLOADED: _NOT_LOADED,
     State.FAILED: _NOT_LOADED,
 }

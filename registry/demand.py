@@ -1,0 +1,34 @@
+"""How much memory a replica of a model file will need. Reads settings; knows nothing about what is free.
+
+The estimate behind previews and placement: the engine's own sizes follow the same rules.
+"""
+
+from __future__ import annotations
+
+from django.conf import settings
+
+from registry.models import Artifact, Replica
+from registry.placement import Demand
+from registry.sizes import MIB
+
+DEFAULT_CONTEXT_LEN = 8192
+# Activations, logits and tables of a step: estimated generously, they are small beside the weights.
+SCRATCH_BYTES = 64 * MIB
+
+
+def artifact_demand(artifact: Artifact, context_len: int = 0) -> Demand:
+    """`context_len` in tokens; 0: the server's default. Never longer than the model was trained for."""
+    wanted = context_len or settings.PANTHEON["PANTHEON_CONTEXT_LEN"] or DEFAULT_CONTEXT_LEN
+    actual = min(wanted, artifact.context_len or wanted)
+    kv_tokens = max(settings.PANTHEON["PANTHEON_KV_TOKENS"] or 2 * actual, actual)
+    return Demand(
+        name=artifact.name,
+        weight_bytes=artifact.weight_bytes,
+        kv_bytes=kv_tokens * artifact.kv_bytes_per_token,
+        scratch_bytes=SCRATCH_BYTES,
+        context_len=actual,
+    )
+
+
+def replica_demand(replica: Replica) -> Demand:
+    return artifact_demand(replica.artifact, replica.context_len)
