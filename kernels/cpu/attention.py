@@ -55,6 +55,7 @@ from kernels.cpu.simd import (
 
 LOWEST = -1e30
 SCORES_BYTES = 4 * 4 * RUN  # of four queries over a run
+PARTIAL_TAIL = 16  # floats behind a partial output: its maximum, its sum, and padding
 
 
 # ---- results over runs: an unnormalised output (head_dim,) f32, then its maximum and sum ---------
@@ -62,7 +63,7 @@ SCORES_BYTES = 4 * 4 * RUN  # of four queries over a run
 
 @inline_part
 def partial_bytes(dim):
-    return 4 * (dim + 16)
+    return 4 * (dim + PARTIAL_TAIL)
 
 
 @inline_part

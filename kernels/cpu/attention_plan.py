@@ -27,13 +27,13 @@ COUNTER_BYTES = 64
 _TASKS, _SPLIT, _COUNTERS, _MAX_ROWS = 0, 4, 8, 12  # offsets in the header
 
 
-def plan_bytes(num_counters, max_rows, capacity):
+def plan_bytes(num_counters: int, max_rows: int, capacity: int) -> int:
     """Bytes of a plan. There are at most `capacity` tasks of one run each, or `max_rows` tiles."""
     tasks = 16 * max(max_rows, capacity)
     return HEADER_BYTES + COUNTER_BYTES * num_counters + 8 * max_rows + tasks
 
 
-def counter_offset(index):
+def counter_offset(index: int) -> int:
     return HEADER_BYTES + COUNTER_BYTES * index
 
 
@@ -146,4 +146,4 @@ def plan_attention(op, step, tid):
     store1_i32(plan + _TASKS, i32(count))
     store1_i32(plan + _SPLIT, i32(split))
     for i in range(op[NUM_COUNTERS]):
-        store1_i32(plan + counter_offset(i), i32(0))
+        store1_i32(plan + HEADER_BYTES + COUNTER_BYTES * i, i32(0))

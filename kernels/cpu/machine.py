@@ -105,6 +105,12 @@ def _walk(table, step, tid):
                 profile_add(step[S_PROFILE] + 16 * i, done - started, waited)
 
 
+@njit("int64()", **OPTIONS, cache=True)
+def read_counter():
+    """The counter that profiles and waits are measured with."""
+    return cycles()
+
+
 RUN_SIGNATURE = "int64(int64[:,::1], int64[::1], int64)"
 
 

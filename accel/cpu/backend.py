@@ -1,0 +1,49 @@
+"""The CPU backend: compiles a fused program into a table of op records for this host.
+
+Owns the order of compiling; the parts know their own business. Importing it imports no numba.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from accel.errors import UnsupportedProgram
+from kernels.cpu import kernel_cache
+from kernels.cpu.errors import KernelError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from accel.backend import Limits, Progress
+    from accel.cpu.executor import CpuExecutor
+    from kernels.specs.program import Program
+
+
+class CpuBackend:
+    """Takes fused programs; KV type f16.
+
+    kernel_cache_dir: where compiled kernels are kept (None: under the home folder). isa: one of
+    kernels.cpu.kernel_cache.ISAS (None: the host's best). Both are one choice per process.
+    """
+
+    name = "cpu"
+
+    def __init__(self, kernel_cache_dir: Path | None = None, isa: str | None = None) -> None:
+        self._kernel_cache_dir, self._isa = kernel_cache_dir, isa
+
+    def compile(self, program: Program, limits: Limits, progress: Progress) -> CpuExecutor:
+        """Pack weights, compile kernels, take memory. Raises: UnsupportedProgram, OutOfMemory."""
+        try:
+            kernel_cache.configure(self._kernel_cache_dir, self._isa)
+        except KernelError as error:
+            raise UnsupportedProgram(self.name, f"this program: {error}") from error
+        from accel.cpu.assembly import assemble  # imports numba, for what was just configured
+
+        return assemble(program, limits, progress)
+
+
+def kernel_cache_misses() -> int:
+    """How many functions this process compiled that its cache on disk did not have."""
+    from accel.cpu.compiling import cache_misses
+
+    return cache_misses()
