@@ -90,7 +90,10 @@ def read_gguf(path: Path) -> GGUFFile:
 def _open_regular(path: Path) -> int:
     # Looked at before it is opened (opening a device may do something), and without waiting for a
     # writer should it become a pipe in between.
-    _require_regular(os.stat(path).st_mode)
+    try:
+        _require_regular(os.stat(path).st_mode)
+    except ValueError as error:
+        raise GGUFError("file", "has a name that no file can have") from error
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         _require_regular(os.fstat(fd).st_mode)
@@ -125,7 +128,7 @@ def _read(path: Path, fd: int, size: int) -> GGUFFile:
 
 
 def _refuse_version(version: int) -> str:
-    if version & 0xFFFF == 0 and version:
+    if int.from_bytes(version.to_bytes(4, "little"), "big") in _VERSIONS:
         return "is byte-swapped: the file was written for a big-endian machine"
     return f"is {version}; versions {' and '.join(map(str, _VERSIONS))} can be read"
 
