@@ -1,0 +1,79 @@
+"""Who is asking: API keys from the headers, and logins of the admin site for the control routes.
+
+Owns the rule which routes are open to whom. Knows nothing about how keys are stored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from asgiref.sync import sync_to_async
+from django.conf import settings
+
+from inference.api.errors import InvalidApiKey, MissingApiKey, ScopeMissing
+from registry import selectors, services
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest
+
+INFERENCE_SCOPE, CONTROL_SCOPE = "inference", "admin"
+
+
+@dataclass(frozen=True)
+class Caller:
+    """tenant: the key's id, "" for everybody without one (they share one cache). actor: for the audit."""
+
+    tenant: str
+    actor: str
+
+
+ANONYMOUS = Caller(tenant="", actor="anonymous")
+
+
+def presented_key(request: HttpRequest) -> str | None:
+    """The bearer token or the X-Api-Key header; None when neither says anything."""
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    bearer = token.strip() if scheme.lower() == "bearer" else ""
+    return bearer or request.headers.get("X-Api-Key", "").strip() or None
+
+
+async def inference_caller(request: HttpRequest) -> Caller:
+    """Open while no key exists and none is required; a key that is presented must always be right.
+
+    Raises: InvalidApiKey, MissingApiKey, ScopeMissing.
+    """
+    token = presented_key(request)
+    if token is not None:
+        return await _caller_of(token, INFERENCE_SCOPE)
+    if (
+        settings.PANTHEON["PANTHEON_REQUIRE_API_KEY"]
+        or await sync_to_async(selectors.any_api_key)()
+    ):
+        raise MissingApiKey
+    return ANONYMOUS
+
+
+async def control_caller(request: HttpRequest, permission: str) -> Caller:
+    """A key with the admin scope, or a login with the permission (its CSRF token was checked before).
+
+    Raises: InvalidApiKey, MissingApiKey, ScopeMissing.
+    """
+    token = presented_key(request)
+    if token is not None:
+        return await _caller_of(token, CONTROL_SCOPE)
+    user = await request.auser()
+    if not user.is_authenticated:
+        raise MissingApiKey
+    if not (user.is_staff and await user.ahas_perm(permission)):
+        raise ScopeMissing(CONTROL_SCOPE)
+    return Caller(tenant="", actor=user.get_username())
+
+
+async def _caller_of(token: str, scope: str) -> Caller:
+    key = await sync_to_async(services.api_key_check)(token)
+    if key is None:
+        raise InvalidApiKey
+    if scope not in key.scopes:
+        raise ScopeMissing(scope)
+    return Caller(tenant=str(key.key_id), actor=f"key {key.name}")

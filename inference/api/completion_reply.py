@@ -1,0 +1,99 @@
+"""The objects of /v1/completions, whole and in pieces. Knows nothing about how text is made."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import UNSET, Struct, UnsetType
+
+from inference.api.generation import Delta, Ending, Item
+from inference.api.logprobs import CompletionLogprobs, completion_logprobs
+from inference.api.reply import Identity, Usage, total_usage
+from inference.api.sse import PING, event
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from inference.api.generation import PlacedToken
+    from inference.text.tokenizer import Tokenizer
+
+
+class CompletionChoice(Struct, frozen=True):
+    index: int
+    text: str
+    logprobs: CompletionLogprobs | None
+    finish_reason: Literal["stop", "length"] | None
+
+
+class Completion(Struct, frozen=True):
+    """Whole answers and pieces have the same form; usage as in chat chunks."""
+
+    id: str
+    object: Literal["text_completion"]
+    created: int
+    model: str
+    choices: list[CompletionChoice]
+    usage: Usage | UnsetType | None
+
+
+@dataclass(frozen=True)
+class CompletionReply:
+    """One choice a prompt. `echoed` is put in front of each choice's text: empty, or its prompt."""
+
+    identity: Identity
+    tokenizer: Tokenizer
+    echoed: Sequence[str]
+    with_logprobs: bool
+    include_usage: bool
+
+    async def whole(self, items: AsyncIterator[tuple[int, Item] | None]) -> Completion:
+        texts = list(self.echoed)
+        placed: list[list[PlacedToken]] = [[] for _ in texts]
+        endings: dict[int, Ending] = {}
+        async for news in items:
+            match news:
+                case (index, Delta() as delta):
+                    texts[index] += delta.content
+                    placed[index] += delta.tokens
+                case (index, Ending() as ending):
+                    endings[index] = ending
+        choices = [
+            CompletionChoice(i, text, self._logprobs(placed[i]), endings[i].finish_reason)
+            for i, text in enumerate(texts)
+        ]
+        return self._of(choices, total_usage(endings.values()))
+
+    async def events(self, items: AsyncIterator[tuple[int, Item] | None]) -> AsyncIterator[bytes]:
+        """Pieces of all choices as they come, each with its index; choice 0 is the first to be named."""
+        begun = False
+        endings: list[Ending] = []
+        async for news in items:
+            if not begun:
+                begun = True
+                for index, text in enumerate(self.echoed):
+                    yield self._piece(CompletionChoice(index, text, None, None))
+            match news:
+                case None:
+                    yield PING
+                case (index, Delta() as delta):
+                    logprobs = self._logprobs(delta.tokens)
+                    yield self._piece(CompletionChoice(index, delta.content, logprobs, None))
+                case (index, Ending() as ending):
+                    endings.append(ending)
+                    yield self._piece(CompletionChoice(index, "", None, ending.finish_reason))
+        if self.include_usage:
+            yield event(self._of([], total_usage(endings)))
+
+    def _logprobs(self, placed: Sequence[PlacedToken]) -> CompletionLogprobs | None:
+        return completion_logprobs(self.tokenizer, placed) if self.with_logprobs else None
+
+    def _piece(self, choice: CompletionChoice) -> bytes:
+        return event(self._of([choice], None if self.include_usage else UNSET))
+
+    def _of(self, choices: list[CompletionChoice], usage: Usage | UnsetType | None) -> Completion:
+        identity = self.identity
+        return Completion(
+            identity.id, "text_completion", identity.created, identity.model, choices, usage
+        )

@@ -1,0 +1,30 @@
+"""The API's routes. Each of OpenAI's is there with and without /v1: clients disagree about base URLs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from django.http.response import HttpResponseBase
+from django.urls import URLPattern, path
+
+from inference.api import control_views, generation_views, info_views
+
+
+def _with_and_without_v1(
+    route: str, view: Callable[..., Coroutine[Any, Any, HttpResponseBase]]
+) -> list[URLPattern]:
+    return [path(f"v1/{route}", view), path(route, view)]
+
+
+urlpatterns = [
+    path("", info_views.root),
+    path("health", info_views.health),
+    *_with_and_without_v1("models", info_views.models),
+    *_with_and_without_v1("models/<path:model_id>", info_views.model),
+    *_with_and_without_v1("chat/completions", generation_views.chat_completions),
+    *_with_and_without_v1("completions", generation_views.completions),
+    path("admin/models/load", control_views.load),
+    path("admin/models/unload", control_views.unload),
+    path("admin/dies", control_views.dies),
+]
