@@ -37,6 +37,8 @@ class Sampler:
         self._scratch: npt.NDArray[np.float32] = np.zeros((max_rows, padded), np.float32)
         self._row_numbers = np.arange(max_rows)
 
+    # Masks near the largest float32 and absurd penalties go to infinity, which is looked for.
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")
     def choose(
         self, logits: npt.NDArray[np.float32], sequences: Several[Sequence]
     ) -> list[Token | SamplingFailed]:
@@ -84,7 +86,7 @@ class Sampler:
         chosen: list[int | SamplingFailed] = best.tolist()
         for index, sequence in enumerate(sequences):
             if not drawable[index]:
-                chosen[index] = SamplingFailed("logit_bias bans every token")
+                chosen[index] = SamplingFailed("penalties and logit_bias leave none")
             elif not sequence.sampler_state.is_greedy:
                 chosen[index] = _draw(padded[index], sequence)
         return chosen
@@ -97,9 +99,8 @@ class Sampler:
     ) -> None:
         """Logits to exp((logit - peak) / temperature), in place."""
         scale = np.array([s.sampler_state.inverse_temperature for s in sequences], np.float32)
-        with np.errstate(over="ignore"):  # masks near the largest float32 go to minus infinity
-            np.subtract(values, peaks[:, None], out=values)
-            np.multiply(values, scale[:, None], out=values)
+        np.subtract(values, peaks[:, None], out=values)
+        np.multiply(values, scale[:, None], out=values)
         np.exp(values, out=values)
 
 

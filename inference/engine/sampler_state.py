@@ -55,7 +55,7 @@ class SamplerState:
 
     def __init__(self, params: SamplingParams) -> None:
         self.params = params
-        self.is_greedy = params.temperature < MIN_TEMPERATURE
+        self.is_greedy = not params.temperature >= MIN_TEMPERATURE
         self.inverse_temperature = 1.0 if self.is_greedy else 1.0 / params.temperature
         self.counts_outputs = params.presence_penalty != 0.0 or params.frequency_penalty != 0.0
         self.repeats = params.repeat_penalty != 1.0 and params.repeat_last_n != 0

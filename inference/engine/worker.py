@@ -49,10 +49,10 @@ class Worker:
         config: EngineConfig,
         name: str,
         *,
-        on_failure: Callable[[Exception], None] | None = None,
+        on_failure: Callable[[str], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`on_failure` is called once, on the worker thread, after a step raised."""
+        """`on_failure` is called once with the reason, on the worker thread, after a step raised."""
         self._executor, self._vocab_size, self._config = executor, vocab_size, config
         self._name, self._on_failure, self._clock = name, on_failure, clock
         self._lock = threading.Lock()
@@ -116,7 +116,7 @@ class Worker:
             logger.error("worker %s failed", self._name, exc_info=error)
             self._end_all("it failed", _FAILED)
             if self._on_failure is not None:
-                self._on_failure(error)
+                self._on_failure(str(error) or type(error).__name__)
 
     def _run_steps(self) -> None:
         waiters: list[Waiter] = []

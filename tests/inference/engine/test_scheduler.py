@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inference.engine.config import EngineConfig
+from inference.engine.errors import BrokenInvariant, QueueFull
+from inference.engine.scheduler import Scheduler
+from inference.engine.sequence import Sequence, State
+from inference.engine.stream import StreamFeed
+from tests.inference.engine.driving import request_of
+
+
+def sequence_of(num_prompt, max_tokens, queued_at_s=0.0):
+    return Sequence(request_of([1] * num_prompt, max_tokens), StreamFeed(), queued_at_s)
+
+
+def run_step(scheduler):
+    """One step with every token sampled as 0; the plan that ran, and who finished."""
+    plan = scheduler.plan()
+    if plan.prompt is not None:
+        scheduler.prefilled(plan.prompt, plan.end)
+    finished = [s for s in plan.wanting_logits if s.append(0) is not None]
+    for sequence in finished:
+        scheduler.remove(sequence)
+    return plan, finished
+
+
+def test_a_free_slot_is_taken_at_once_with_every_page_it_may_need():
+    scheduler = Scheduler(EngineConfig(context_len=256, num_pages=10, num_slots=2))
+    sequence = sequence_of(40, 25)  # 65 positions
+    scheduler.add(sequence)
+    assert (sequence.state, sequence.slot, len(sequence.pages)) == (State.PREFILL, 0, 3)
+    assert scheduler.pages.num_free == 7
+
+
+def test_a_prompt_is_cut_into_chunks_and_only_the_last_row_wants_logits():
+    scheduler = Scheduler(EngineConfig(context_len=256, num_pages=10, chunk_len=16))
+    sequence = sequence_of(35, 2)
+    scheduler.add(sequence)
+    steps = [run_step(scheduler)[0] for _ in range(4)]
+    assert [(p.start, p.end) for p in steps] == [(0, 16), (16, 32), (32, 35), (0, 0)]
+    assert [len(p.wanting_logits) for p in steps] == [0, 0, 1, 1]
+    assert scheduler.plan() is None
+
+
+def test_decoding_goes_on_beside_a_long_prompt():
+    """A joining prompt costs each decoder nothing but one chunk's time: every step has its row."""
+    scheduler = Scheduler(EngineConfig(context_len=512, num_pages=40, chunk_len=16))
+    decoder, prompt = sequence_of(1, 50), sequence_of(160, 5)
+    scheduler.add(decoder)
+    run_step(scheduler)
+    scheduler.add(prompt)
+    for step in range(10):
+        plan, _ = run_step(scheduler)
+        assert plan.decodes == (decoder,)
+        assert (plan.prompt, plan.end) == (prompt, 16 * (step + 1))
+
+
+def test_prompts_are_computed_one_at_a_time_in_order_of_arrival():
+    scheduler = Scheduler(EngineConfig(context_len=512, num_pages=64, chunk_len=16))
+    sequences = [sequence_of(40, 5) for _ in range(4)]
+    for sequence in sequences:
+        scheduler.add(sequence)
+    order = [run_step(scheduler)[0].prompt for _ in range(12)]
+    assert order == [s for s in sequences for _ in range(3)]
+
+
+def test_a_large_request_at_the_head_of_the_queue_is_not_overtaken():
+    """Small requests behind it would fit, but then it might wait for ever."""
+    scheduler = Scheduler(EngineConfig(context_len=512, num_pages=8, num_slots=4))
+    running, large, small = sequence_of(1, 31), sequence_of(200, 40), sequence_of(1, 31)
+    for sequence in (running, large, small):
+        scheduler.add(sequence)
+    assert (large.state, small.state) == (State.WAITING, State.WAITING)
+    scheduler.remove(running)
+    assert (large.state, small.state) == (State.PREFILL, State.WAITING)
+    scheduler.remove(large)
+    assert small.state is State.PREFILL
+
+
+def test_the_queue_has_a_depth():
+    scheduler = Scheduler(EngineConfig(context_len=256, num_pages=64, num_slots=2, queue_depth=3))
+    for _ in range(5):
+        scheduler.add(sequence_of(1, 1))
+    with pytest.raises(QueueFull) as refused:
+        scheduler.add(sequence_of(1, 1))
+    assert refused.value.queue_depth == 3
+    assert (scheduler.num_slots_used, scheduler.num_queued) == (2, 3)
+
+
+def test_without_a_queue_a_second_request_is_refused():
+    scheduler = Scheduler(EngineConfig(context_len=256, num_pages=64, num_slots=1, queue_depth=0))
+    scheduler.add(sequence_of(1, 1))
+    with pytest.raises(QueueFull):
+        scheduler.add(sequence_of(1, 1))
+
+
+def test_those_that_waited_too_long_are_named_oldest_first():
+    config = EngineConfig(context_len=256, num_pages=64, num_slots=1, queue_wait_s=30)
+    scheduler = Scheduler(config)
+    sequences = [sequence_of(1, 1, queued_at_s=float(t)) for t in (0, 1, 2, 20)]
+    for sequence in sequences:
+        scheduler.add(sequence)
+    assert scheduler.expired(30.5) == []
+    assert scheduler.expired(32.0) == sequences[1:3]
+
+
+def test_a_finished_sequence_cannot_be_removed_again():
+    scheduler = Scheduler(EngineConfig(context_len=256, num_pages=64))
+    sequence = sequence_of(1, 1)
+    scheduler.add(sequence)
+    scheduler.remove(sequence)
+    with pytest.raises(BrokenInvariant):
+        scheduler.remove(sequence)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    num_slots=st.integers(1, 4),
+    num_pages=st.integers(4, 12),
+    chunk_len=st.integers(1, 40),
+    actions=st.lists(
+        st.one_of(
+            st.tuples(st.just("add"), st.integers(1, 60), st.integers(1, 60)),
+            st.tuples(st.just("abort"), st.integers(0, 20), st.just(0)),
+            st.tuples(st.just("step"), st.just(0), st.just(0)),
+        ),
+        max_size=50,
+    ),
+)
+def test_books_balance_after_any_actions_and_everyone_gets_done(
+    num_slots, num_pages, chunk_len, actions
+):
+    """Slots and pages are held exactly by those seated, and what is accepted finishes in the end."""
+    config = EngineConfig(
+        context_len=128, num_pages=num_pages, num_slots=num_slots, chunk_len=chunk_len
+    )
+    scheduler, accepted = Scheduler(config), []
+
+    def check():
+        seated = [s for s in accepted if s.state in (State.PREFILL, State.DECODE)]
+        assert len({s.slot for s in seated}) == len(seated) == scheduler.num_slots_used
+        held = [page for s in seated for page in s.pages]
+        assert len(set(held)) == len(held) == scheduler.pages.num_used
+        assert all(len(s.pages) == s.num_pages_wanted for s in seated)
+        assert scheduler.num_queued == sum(s.state is State.WAITING for s in accepted)
+        assert scheduler.num_queued == 0 or seated, "someone waits for nobody"
+
+    for kind, first, second in actions:
+        if kind == "add" and first + second <= num_pages * 32:
+            sequence = sequence_of(first, second)
+            accepted.append(sequence)
+            scheduler.add(sequence)
+        elif kind == "abort" and first < len(accepted):
+            if accepted[first].state is not State.FINISHED:
+                scheduler.remove(accepted[first])
+        elif kind == "step" and not scheduler.is_idle:
+            plan, _ = run_step(scheduler)
+            assert len(plan.decodes) <= num_slots
+            assert plan.end - plan.start <= chunk_len
+        check()
+    for _ in range(20_000):
+        if scheduler.is_idle:
+            break
+        run_step(scheduler)
+    assert all(s.state is State.FINISHED for s in accepted)
+    assert scheduler.pages.num_used == 0
