@@ -1,8 +1,16 @@
 """Where model files come from: hubs, package indexes, URLs, local paths. Knows no database."""
 
 from inference.sources.errors import SourceError
-from inference.sources.fetch import Network
+from inference.sources.network import Network, configured_network
 from inference.sources.pull import PulledFile, pull
 from inference.sources.source import Source, parse_source
 
-__all__ = ["Network", "PulledFile", "Source", "SourceError", "parse_source", "pull"]
+__all__ = [
+    "Network",
+    "PulledFile",
+    "Source",
+    "SourceError",
+    "configured_network",
+    "parse_source",
+    "pull",
+]

@@ -7,48 +7,27 @@ from __future__ import annotations
 
 import contextlib
 import ssl
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 import httpx
 
-from inference.sources.address import require_global, resolve
+from inference.sources.address import require_global
 from inference.sources.errors import ForbiddenAddress, SourceUnavailable, TooLarge
-from inference.sources.pip_config import DEFAULT_INDEX_URL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
     from types import TracebackType
 
-    from inference.sources.address import Resolve
+    from inference.sources.network import Network
 
-HUB_URL = "https://huggingface.co"
 # PyPI is two hosts: who chose the index chose the one its files are on.
 _PYPI, _PYPI_FILES = "pypi.org", "files.pythonhosted.org"
 MAX_HOPS = 6
 MAX_DOCUMENT_BYTES = 32 * 2**20
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
-
-
-@dataclass(frozen=True)
-class Network:
-    """How this server reaches others. The operator's own index and hub may lie in the local network.
-
-    `extra_ca` is a file of certificates trusted besides the usual ones; `hub_token` goes to the hub
-    alone. `transport` and `resolve` are replaced in tests.
-    """
-
-    index_url: str = DEFAULT_INDEX_URL
-    hub_url: str = HUB_URL
-    hub_token: str | None = field(default=None, repr=False)
-    extra_ca: Path | None = None
-    proxy_url: str | None = field(default=None, repr=False)
-    max_file_bytes: int = 256 * 2**30
-    retry_delay_s: float = 1.0
-    transport: httpx.BaseTransport | None = None
-    resolve: Resolve = resolve
 
 
 @dataclass(frozen=True)
@@ -65,17 +44,10 @@ class Fetcher:
 
     def __init__(self, network: Network) -> None:
         self.network = network
-        self._index, self._hub = httpx.URL(network.index_url), httpx.URL(network.hub_url)
-        self._client = httpx.Client(
-            transport=network.transport,
-            verify=_trust(network.extra_ca),
-            proxy=network.proxy_url,
-            trust_env=False,
-            timeout=httpx.Timeout(60.0, connect=20.0),
-            # Hosts behind one address must not share a connection: it was made for one name.
-            limits=httpx.Limits(max_keepalive_connections=0),
-            headers={"User-Agent": "pantheon", "Accept-Encoding": "identity"},
-        )
+        self._index, self._hub = _parsed(network.index_url), _parsed(network.hub_url)
+        trust = _trust(network.extra_ca)
+        self._direct = _client(network, trust, None)
+        self._proxied = _client(network, trust, network.proxy_url) if network.proxy_url else None
 
     def __enter__(self) -> Self:
         return self
@@ -86,7 +58,9 @@ class Fetcher:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._client.close()
+        self._direct.close()
+        if self._proxied is not None:
+            self._proxied.close()
 
     def document(self, url: str, *, accept: str) -> Document:
         """A small document. Raises: SourceUnavailable, ForbiddenAddress, TooLarge."""
@@ -120,20 +94,21 @@ class Fetcher:
         raise SourceUnavailable(shown_url(url), f"redirects more than {MAX_HOPS - 1} times")
 
     def _send(self, url: httpx.URL, headers: Mapping[str, str]) -> httpx.Response:
-        addresses = self._checked_addresses(url)
+        client = self._client_for(url)
+        addresses = self._checked_addresses(url, proxied=client is self._proxied)
         sent = {**headers, **self._credentials(url), "Host": url.netloc.decode("ascii")}
         where = shown_url(str(url))
         failure: Exception | None = None
         for address in addresses:
             # To the address that was checked, not to whatever the name means a moment later.
-            request = self._client.build_request(
+            request = client.build_request(
                 "GET",
                 url.copy_with(host=address, username=None, password=None),
                 headers=sent,
                 extensions={"sni_hostname": url.host},
             )
             try:
-                return self._client.send(request, stream=True, auth=None, follow_redirects=False)
+                return client.send(request, stream=True, auth=None, follow_redirects=False)
             except httpx.ConnectError as error:
                 failure = error
             except httpx.TransportError as error:
@@ -142,14 +117,21 @@ class Fetcher:
             where, f"cannot be reached ({failure or 'it has no address'})", transient=True
         ) from failure
 
-    def _checked_addresses(self, url: httpx.URL) -> list[str]:
+    def _client_for(self, url: httpx.URL) -> httpx.Client:
+        names = (name.lstrip(".").lower() for name in self.network.no_proxy)
+        excepted = any(
+            name == "*" or url.host == name or url.host.endswith(f".{name}") for name in names
+        )
+        return self._direct if self._proxied is None or excepted else self._proxied
+
+    def _checked_addresses(self, url: httpx.URL, *, proxied: bool) -> list[str]:
         configured = self._is_configured(url)
         if url.scheme != "https" and not (configured and url.scheme == "http"):
             raise ForbiddenAddress(shown_url(str(url)), "only https URLs are fetched")
         if not url.host:
             raise ForbiddenAddress(shown_url(str(url)), "it has no host")
         port = url.port or (443 if url.scheme == "https" else 80)
-        if self.network.proxy_url is not None:
+        if proxied:
             # The proxy looks names up and is the operator's; only a bare address can be judged here.
             if not configured and _is_address(url.host):
                 require_global(url.host, [url.host])
@@ -211,11 +193,30 @@ def shown_url(url: str) -> str:
     return str(parsed.copy_with(username=None, password=None, query=None, fragment=None))[:200]
 
 
+def _client(network: Network, trust: ssl.SSLContext, proxy: str | None) -> httpx.Client:
+    try:
+        return httpx.Client(
+            transport=network.transport,
+            verify=trust,
+            proxy=proxy,
+            trust_env=False,
+            timeout=httpx.Timeout(60.0, connect=20.0),
+            # Hosts behind one address must not share a connection: it was made for one name.
+            limits=httpx.Limits(max_keepalive_connections=0),
+            headers={"User-Agent": "pantheon", "Accept-Encoding": "identity"},
+        )
+    except (ValueError, ImportError) as error:
+        raise SourceUnavailable("The configured proxy", f"cannot be used ({error})") from error
+
+
 def _trust(extra_ca: Path | None) -> ssl.SSLContext:
     context = httpx.create_ssl_context()
     context.load_default_certs()
     if extra_ca is not None:
-        context.load_verify_locations(cafile=extra_ca)
+        try:
+            context.load_verify_locations(cafile=extra_ca)
+        except OSError as error:
+            raise SourceUnavailable(str(extra_ca), "holds no readable certificates") from error
     return context
 
 

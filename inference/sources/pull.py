@@ -16,13 +16,14 @@ from inference.sources.fetch import Fetcher
 from inference.sources.from_index import fetch_from_index
 from inference.sources.hub import find_hub_file
 from inference.sources.models_folder import held_file, place, unfinished_pull
+from inference.sources.network import DIRECT
 from inference.sources.source import HubFile, IndexPackage, LocalFile, WebFile
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from inference.sources.download import Progress
-    from inference.sources.fetch import Network
+    from inference.sources.network import Network
     from inference.sources.source import Source
 
 _MAGIC = b"GGUF"
@@ -38,7 +39,11 @@ class PulledFile:
 
 
 def pull(
-    source: Source, models_dir: Path, *, network: Network, progress: Progress | None = None
+    source: Source,
+    models_dir: Path,
+    *,
+    network: Network = DIRECT,
+    progress: Progress | None = None,
 ) -> PulledFile:
     """Fetch what a source names into models_dir, or find it there; a local file stays where it is.
 
