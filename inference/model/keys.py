@@ -62,5 +62,7 @@ class Keys:
 
 
 def _shown(value: Any) -> str:
-    """A value short enough for a message."""
-    return f"{type(value).__name__} {str(value)[:40]!r}"
+    """A value short enough for a message; lists, which may be long, by their type alone."""
+    if isinstance(value, bool | int | float | str):
+        return f"{type(value).__name__} {str(value)[:40]!r}"
+    return type(value).__name__

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from inference.model.errors import ModelError
+
 if TYPE_CHECKING:
     from inference.model.builder import Builder
     from inference.model.config import ModelConfig
@@ -15,7 +17,9 @@ if TYPE_CHECKING:
 
 
 def forward(b: Builder, cfg: ModelConfig, w: Weights) -> Buffer:
-    """Record the model; returns the logits buffer."""
+    """Record the model; returns the logits buffer. Raises: ModelError."""
+    if cfg.rope.num_dims != cfg.head_dim:
+        raise ModelError("llama.rope.dimension_count", f"must be the head's {cfg.head_dim}")
     table = w.matrix("token_embd", cfg.vocab_size, cfg.width)
     rope = cfg.rope_table(w)
     x = b.embed(table)

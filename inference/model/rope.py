@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kernels.specs.tensor import Vector
 
 SCALINGS = ("none", "linear", "yarn")
+MIN_FREQUENCY_FACTOR = 1e-6
 
 
 @dataclass(frozen=True)
@@ -64,11 +65,13 @@ class RopeConfig:
     def table(self, factors: Vector | None = None) -> RopeTable:
         """The angles. `factors` (num_dims / 2,), where given, divide the frequencies one by one.
 
-        Llama 3's scaling is stored in the file as such factors.
+        Llama 3's scaling is stored in the file as such factors. Raises: ModelError.
         """
         pairs = np.arange(self.num_dims // 2, dtype=np.float64)
         own = self.base ** (-2.0 * pairs / self.num_dims)
         if factors is not None:
+            if factors.values.min() < MIN_FREQUENCY_FACTOR:
+                raise ModelError(factors.name, "holds a factor that is not positive")
             own = own / factors.values.astype(np.float64)
         if self.yarn is None:
             return RopeTable(own / self.factor)
@@ -97,7 +100,9 @@ class RopeConfig:
 def _factor(keys: Keys) -> float:
     """Older files call it scale_linear, and write 0 for none."""
     key = "rope.scaling.factor" if keys.has("rope.scaling.factor") else "rope.scale_linear"
-    return keys.real(key, least=0.0, most=1e6, default=1.0) or 1.0
+    if keys.real(key, least=0.0, most=1e6, default=1.0) == 0.0:
+        return 1.0
+    return keys.real(key, least=1e-3, most=1e6, default=1.0)
 
 
 def _yarn(keys: Keys, factor: float, context_len: int) -> YarnConfig:

@@ -160,7 +160,8 @@ def _random_values(
     if name.endswith("norm.weight"):
         values = 1.0 + 0.2 * rng.standard_normal(shape)
     elif name == "token_embd.weight":
-        values = 0.4 * rng.standard_normal(shape)
+        # Small enough that a tied output does not just repeat the input, also where gemma3 scales it.
+        values = 0.25 * rng.standard_normal(shape)
     else:
         values = rng.standard_normal(shape) / np.sqrt(shape[-1])
     return values.astype(np.float32)
