@@ -18,7 +18,7 @@ from kernels.cpu.errors import AlreadyConfigured, UnknownIsa
 DEFAULT_FOLDER = Path.home() / ".cache" / "pantheon" / "kernels"
 
 # What differs between them is the dot product of bytes (kernels.cpu.simd.dots); results do not differ.
-ISAS = ("avx512vnni", "avxvnni", "avx2", "generic")
+ISAS = ("avx512vnni", "avxvnni", "avx2", "ssse3", "generic")
 
 
 @dataclass(frozen=True)
@@ -34,27 +34,27 @@ _choice: Choice | None = None
 
 
 def configure(folder: Path | None = None, isa: str | None = None) -> Choice:
-    """Choose once; kernels imported before configure() get the defaults. Raises: KernelError."""
+    """Choose, once per process; what is None is left as it is, or else as the host suggests.
+
+    Kernels that are imported before any call get the defaults. Raises: UnknownIsa, AlreadyConfigured.
+    """
     global _choice
-    if _choice is not None and folder is None and isa is None:
-        return _choice
-    isa = isa or host_isa()
-    if isa not in ISAS:
+    if isa is not None and isa not in ISAS:
         raise UnknownIsa(isa, ISAS)
-    wanted = Choice((folder or DEFAULT_FOLDER) / f"{source_digest()}-{isa}", isa)
     if _choice is None:
         from numba import config
 
-        config.CACHE_DIR = str(wanted.folder)
-        _choice = wanted
-    elif _choice != wanted:
+        isa = isa or host_isa()
+        _choice = Choice((folder or DEFAULT_FOLDER) / f"{source_digest()}-{isa}", isa)
+        config.CACHE_DIR = str(_choice.folder)
+    wanted = Choice(folder / _choice.folder.name if folder else _choice.folder, isa or _choice.isa)
+    if wanted != _choice:
         raise AlreadyConfigured(_choice, wanted)
     return _choice
 
 
-def source_digest() -> str:
-    """16 hex digits that change with any kernel source."""
-    root = Path(__file__).parent
+def source_digest(root: Path = Path(__file__).parent) -> str:
+    """16 hex digits that change with any kernel source below root."""
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
         digest.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes() + b"\0")
@@ -71,9 +71,10 @@ def host_isa() -> str:
     else:
         features = {name[1:] for name in config.CPU_FEATURES.split(",") if name.startswith("+")}
     needs = {
-        "avx512vnni": {"avx512vnni", "avx512bw", "avx512vl"},
+        "avx512vnni": {"avx512vnni", "avx512f", "avx512bw", "avx512vl", "fma", "f16c"},
         "avxvnni": {"avxvnni", "avx2", "fma", "f16c"},
         "avx2": {"avx2", "fma", "f16c"},
+        "ssse3": {"ssse3"},
         "generic": set(),
     }
     return next(isa for isa in ISAS if needs[isa] <= features)

@@ -10,11 +10,9 @@ from __future__ import annotations
 from llvmlite import ir
 
 from kernels.cpu import kernel_cache
-from kernels.cpu.simd.types import I8, I8V, I16, I32, I32V, call, constant
+from kernels.cpu.simd.types import I8, I16, I32, I32V, LANES, call, constant
 
 ISA = kernel_cache.configure().isa
-
-_I8H, _I16H, _I32H = ir.VectorType(I8, 32), ir.VectorType(I16, 16), ir.VectorType(I32, 8)
 
 
 def emit_dot4(b, acc, weights, x, wide):
@@ -22,40 +20,38 @@ def emit_dot4(b, acc, weights, x, wide):
     return _FORMS[ISA](b, acc, weights, x, wide)
 
 
-def _vnni_512(b, acc, weights, x, wide):
-    operands = [acc, b.bitcast(weights, I8V), b.bitcast(x, I8V)]
-    return call(b, "llvm.x86.avx512.vpdpbusd.512", I32V, operands)
+def _vnni(bits):
+    """vpdpbusd; registers of 256 bits encode it for AVX-VNNI as well as for AVX-512."""
+
+    def piece(b, acc, weights, x, wide):
+        operands = [acc, _as(b, weights, I8), _as(b, x, I8)]
+        return call(b, f"llvm.x86.avx512.vpdpbusd.{bits}", acc.type, operands)
+
+    return _in_pieces(bits, piece)
 
 
-def _vnni_256(b, acc, weights, x, wide):
-    def half(acc, weights, x):
-        operands = [acc, b.bitcast(weights, _I8H), b.bitcast(x, _I8H)]
-        return call(b, "llvm.x86.avx512.vpdpbusd.256", _I32H, operands)
-
-    return _by_halves(b, half, acc, weights, x)
-
-
-def _avx2(b, acc, weights, x, wide):
+def _pair_sums(bits, bytes_to_words, words_to_ints):
     """Pairs into int16, pairs of those into int32. 2 * 127 * 128 fits int16; 2 * 255 * 128 would
-    saturate, so wide weights go in two parts (their lower 7 bits, their top bit)."""
-    ones = constant(_I16H, 1)
+    saturate, so wide weights go in two parts: their lower 7 bits, their top bit."""
 
-    def add(acc, weights, x):
-        pairs = call(b, "llvm.x86.avx2.pmadd.ub.sw", _I16H, [weights, x])
-        return b.add(acc, call(b, "llvm.x86.avx2.pmadd.wd", _I32H, [pairs, ones]))
+    def add(b, acc, weights, x):
+        words = ir.VectorType(I16, bits // 16)
+        pairs = call(b, bytes_to_words, words, [weights, x])
+        sums = call(b, words_to_ints, acc.type, [pairs, constant(words, 1)])
+        return b.add(acc, sums)
 
-    def half(acc, weights, x):
-        weights, x = b.bitcast(weights, _I8H), b.bitcast(x, _I8H)
+    def piece(b, acc, weights, x, wide):
+        weights, x = _as(b, weights, I8), _as(b, x, I8)
         if not wide:
-            return add(acc, weights, x)
-        acc = add(acc, b.and_(weights, constant(_I8H, 127)), x)
-        return add(acc, b.and_(weights, constant(_I8H, 128)), x)
+            return add(b, acc, weights, x)
+        acc = add(b, acc, b.and_(weights, constant(weights.type, 127)), x)
+        return add(b, acc, b.and_(weights, constant(weights.type, 128)), x)
 
-    return _by_halves(b, half, acc, weights, x)
+    return _in_pieces(bits, piece)
 
 
-def _generic(b, acc, weights, x, wide):
-    """One byte of every lane at a time, in plain IR that LLVM lowers for any CPU."""
+def _plain(b, acc, weights, x, wide):
+    """One byte of every lane at a time, in IR that LLVM lowers for any CPU."""
     for byte in range(4):
         w = b.and_(b.lshr(weights, constant(I32V, 8 * byte)), constant(I32V, 255))
         v = b.ashr(b.shl(x, constant(I32V, 24 - 8 * byte)), constant(I32V, 24))
@@ -63,18 +59,38 @@ def _generic(b, acc, weights, x, wide):
     return acc
 
 
-def _by_halves(b, form, *vectors):
-    lanes = ir.VectorType(I32, 8)
-    parts = [
-        form(
-            *(b.shuffle_vector(v, v, ir.Constant(lanes, list(range(at, at + 8)))) for v in vectors)
-        )
-        for at in (0, 8)
-    ]
-    return b.shuffle_vector(*parts, ir.Constant(ir.VectorType(I32, 16), list(range(16))))
+def _as(b, v, element):
+    return b.bitcast(v, ir.VectorType(element, v.type.count * 32 // element.width))
 
 
-_FORMS = {"avx512vnni": _vnni_512, "avxvnni": _vnni_256, "avx2": _avx2, "generic": _generic}
+def _in_pieces(bits, piece):
+    """A form for 16 lanes out of one for registers of `bits` bits."""
+    lanes = bits // 32
+
+    def form(b, acc, weights, x, wide):
+        parts = []
+        for at in range(0, LANES, lanes):
+            mask = ir.Constant(ir.VectorType(I32, lanes), list(range(at, at + lanes)))
+            parts.append(piece(b, *(b.shuffle_vector(v, v, mask) for v in (acc, weights, x)), wide))
+        while len(parts) > 1:
+            count = 2 * parts[0].type.count
+            mask = ir.Constant(ir.VectorType(I32, count), list(range(count)))
+            parts = [
+                b.shuffle_vector(low, high, mask)
+                for low, high in zip(parts[::2], parts[1::2], strict=True)
+            ]
+        return parts[0]
+
+    return form
+
+
+_FORMS = {
+    "avx512vnni": _vnni(512),
+    "avxvnni": _vnni(256),
+    "avx2": _pair_sums(256, "llvm.x86.avx2.pmadd.ub.sw", "llvm.x86.avx2.pmadd.wd"),
+    "ssse3": _pair_sums(128, "llvm.x86.ssse3.pmadd.ub.sw.128", "llvm.x86.sse2.pmadd.wd"),
+    "generic": _plain,
+}
 
 # Rows of the widest tile: two accumulators a row must fit the registers.
 MAX_TILE = 8 if ISA == "avx512vnni" else 4

@@ -16,7 +16,7 @@ from numba.extending import intrinsic, models, register_model
 I8, I16, I32, I64 = (ir.IntType(n) for n in (8, 16, 32, 64))
 F16, F32, F64 = ir.HalfType(), ir.FloatType(), ir.DoubleType()
 LANES = 16
-F32V, I32V, I8V = ir.VectorType(F32, LANES), ir.VectorType(I32, LANES), ir.VectorType(I8, 64)
+F32V, I32V = ir.VectorType(F32, LANES), ir.VectorType(I32, LANES)
 F16V, I16V, I8Q = (ir.VectorType(t, LANES) for t in (F16, I16, I8))
 
 # Every kernel is compiled with these: no exceptions for x // 0, no Python entry point (compile time).
@@ -81,7 +81,8 @@ def call(b, name, ret, args):
 
 
 def emit_fma(b, x, y, z):
-    return call(b, "llvm.fma.v16f32", F32V, [x, y, z])
+    """x * y + z: fused where the CPU has the instruction, else two (never a library call a lane)."""
+    return call(b, "llvm.fmuladd.v16f32", F32V, [x, y, z])
 
 
 def define(result, params, emit):
