@@ -55,7 +55,8 @@ async def chat_completions(request: HttpRequest) -> HttpResponseBase:
     identity = new_identity("chatcmpl", replica.served_name)
     sequence = _sequence(identity.id, prompt, sampling, replica, caller, session_id)
     splitter = ChannelSplitter(prompt.opens_reasoning)
-    items = _interleaved([generate(replica, sequence, chat.stops, splitter)])
+    stops = chat.stops + replica.text.chat_stops
+    items = _interleaved([generate(replica, sequence, stops, splitter)])
     reply = ChatReply(
         identity, replica.text.tokenizer, chat.num_logprobs is not None, chat.include_usage
     )

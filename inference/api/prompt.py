@@ -16,7 +16,6 @@ from inference.engine.errors import ContextExceeded, EmptyPrompt
 if TYPE_CHECKING:
     from inference.api.schemas import ChatRequest, CompletionRequest
     from inference.runtime import ServedReplica
-    from inference.text.tokenizer import Tokenizer
 
 DEFAULT_COMPLETION_TOKENS = 16  # OpenAI's, for the older route
 
@@ -34,14 +33,10 @@ class Prompt:
 def chat_prompt(request: ChatRequest, replica: ServedReplica) -> Prompt:
     """Raises: InvalidRequest, TemplateError, ContextExceeded."""
     template = replica.text.chat_template
-    if template is None:
-        raise InvalidRequest("This model has no chat template; use /v1/completions.", "messages")
     text = template.render(
-        template_messages(request.messages),
-        add_generation_prompt=True,
-        **template_switches(request.chat_template_kwargs),
+        template_messages(request.messages), **template_switches(request.chat_template_kwargs)
     )
-    ids = encode(replica.text.tokenizer, text)
+    ids = tuple(replica.text.encode_chat(text))
     wanted = request.max_completion_tokens or request.max_tokens
     return Prompt(
         ids=ids,
@@ -52,31 +47,23 @@ def chat_prompt(request: ChatRequest, replica: ServedReplica) -> Prompt:
 
 def completion_prompts(request: CompletionRequest, replica: ServedReplica) -> tuple[Prompt, ...]:
     """Raises: InvalidRequest, EmptyPrompt, ContextExceeded."""
-    tokenizer = replica.text.tokenizer
-    return tuple(_completion_prompt(each, request, replica, tokenizer) for each in request.prompts)
+    return tuple(_completion_prompt(each, request, replica) for each in request.prompts)
 
 
 def _completion_prompt(
-    given: str | list[int], request: CompletionRequest, replica: ServedReplica, tokenizer: Tokenizer
+    given: str | list[int], request: CompletionRequest, replica: ServedReplica
 ) -> Prompt:
+    text = replica.text
     if isinstance(given, str):
-        ids, text = encode(tokenizer, given), given
+        ids, echo = tuple(text.encode_chat(given)), given
     else:
-        ids = _known_ids(given, tokenizer.vocab_size)
-        text = tokenizer.decode(list(ids)) if request.echo else ""
+        ids = _known_ids(given, text.tokenizer.vocab_size)
+        echo = text.tokenizer.decode(ids) if request.echo else ""
     if not ids:
         raise EmptyPrompt
     default = DEFAULT_COMPLETION_TOKENS
     max_tokens = fitting(len(ids), request.max_tokens, replica.context_len, default=default)
-    return Prompt(ids, max_tokens, text if request.echo else "")
-
-
-def encode(tokenizer: Tokenizer, text: str) -> tuple[int, ...]:
-    """Token ids, with the beginning-of-sequence token once if the model wants it: templates may write it."""
-    ids = tokenizer.encode(text, add_special=False, parse_special=True)
-    if tokenizer.add_bos and tokenizer.bos_id is not None and ids[:1] != [tokenizer.bos_id]:
-        ids = [tokenizer.bos_id, *ids]
-    return tuple(ids)
+    return Prompt(ids, max_tokens, echo if request.echo else "")
 
 
 def fitting(num_prompt_tokens: int, wanted: int | None, context_len: int, *, default: int) -> int:

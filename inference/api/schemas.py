@@ -96,7 +96,7 @@ class FunctionCall(Struct, frozen=True):
 class ToolCall(Struct, frozen=True):
     function: FunctionCall
     id: str | None = None
-    type: Literal["function"] | None = None
+    type: Literal["function"] = "function"
 
 
 class Message(Struct, frozen=True):
