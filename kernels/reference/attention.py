@@ -60,8 +60,8 @@ def attention(
         first = max(0, position - window + 1) if window else 0
         keys, values = _read(pages, rows.page_table[slot], int(first), int(position) + 1)
         for head in range(num_kv_heads):
-            scores = grouped[row, head] @ keys[:, head].T * np.float32(scale)
-            y[row, head] = _softmax(scores) @ values[:, head]
+            scores = np.vecdot(grouped[row, head][:, None], keys[:, head]) * np.float32(scale)
+            y[row, head] = np.vecdot(_softmax(scores)[:, None], values[:, head].T)
     return y.reshape(q.shape)
 
 

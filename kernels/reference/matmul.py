@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 def matmul(x: npt.NDArray[np.float32], weight: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     """y = W x, row by row.
 
-    Shapes: x (N, K), weight (R, K) -> (N, R) f32. One matrix-vector product a row, so that the order of
-    summation does not depend on how many rows there are.
+    Shapes: x (N, K), weight (R, K) -> (N, R) f32. One dot product a value, so that the order of
+    summation depends neither on how many rows there are nor on threads.
     """
     y = np.empty((len(x), len(weight)), dtype=np.float32)
     for row in range(len(x)):
-        y[row] = weight @ x[row]
+        np.vecdot(weight, x[row], out=y[row])
     return y
 
 
