@@ -14,3 +14,12 @@ def format_bytes(num_bytes: int) -> str:
     if num_bytes >= KIB:
         return f"{num_bytes / KIB:.0f} KiB"
     return f"{num_bytes} bytes"
+
+
+def format_count(count: int) -> str:
+    """`134515008` -> `135 M`; `0` -> `unknown`."""
+    if count >= 1_000_000_000:
+        return f"{count / 1e9:.1f} B"
+    if count >= 1_000_000:
+        return f"{count / 1e6:.0f} M"
+    return str(count) if count else "unknown"

@@ -86,6 +86,12 @@ class Replica(models.Model):
     def __str__(self) -> str:
         return f"{self.served_name} ({self.public_id})"
 
+    @property
+    def is_moving(self) -> bool:
+        """Whether it will become something else without being asked again."""
+        settled = State.READY if self.wanted == Wanted.LOADED else State.UNLOADED
+        return self.state not in (settled, State.UNLOADED, State.FAILED)
+
 
 class ReplicaTransition(models.Model):
     """One step of a replica's life. Rows are written once and never changed."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 
 import pytest
+from django.contrib.auth.models import Group
+from django.test import Client
 
 from registry.services import api_keys, artifact_register, die_record
 
@@ -16,6 +18,11 @@ ACTOR = "user:ada"
 def _fresh_key_cache():
     """The cache of checked keys outlives a test's database."""
     api_keys._checked.clear()
+
+
+@pytest.fixture(autouse=True)
+def _fast_passwords(settings):
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
 @pytest.fixture
@@ -61,3 +68,35 @@ def two_cards(db):
         )
         for ordinal in range(4)
     ]
+
+
+@pytest.fixture
+def make_user(db, django_user_model):
+    """A staff account in one of the ready groups, or in none."""
+
+    def make(group: str = "", **flags):
+        user = django_user_model.objects.create_user(
+            username=f"{group or 'nobody'}@example", password="pw", is_staff=True, **flags
+        )
+        if group:
+            user.groups.add(Group.objects.get(name=group))
+        return user
+
+    return make
+
+
+@pytest.fixture
+def as_group(make_user):
+    """A client logged in as a member of that group."""
+
+    def login(group: str = "") -> Client:
+        client = Client()
+        client.force_login(make_user(group))
+        return client
+
+    return login
+
+
+@pytest.fixture
+def operator(as_group):
+    return as_group("operator")

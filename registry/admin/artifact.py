@@ -1,0 +1,141 @@
+"""Model files: what they are, and the button that loads one."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Count, Q, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+
+from registry import services
+from registry.admin.base import ReadOnlyAdmin, action, actor_of
+from registry.admin.confirmation import Confirmation, confirm, row_or_404
+from registry.admin.forms import LoadForm
+from registry.errors import PlacementRefused
+from registry.host_memory import available_bytes
+from registry.models import Artifact
+from registry.placement import place
+from registry.selectors import die_rooms
+from registry.sizes import format_bytes, format_count
+from registry.states import LIVE
+
+
+@admin.register(Artifact)
+class ArtifactAdmin(ReadOnlyAdmin):
+    list_display = (
+        "name",
+        "architecture",
+        "parameters",
+        "quant_mix",
+        "size",
+        "trained_context",
+        "has_chat_template",
+        "num_loaded",
+    )
+    list_filter = ("architecture", "has_chat_template")
+    search_fields = ("name", "digest", "path", "source")
+    ordering = ("name",)
+    actions_row = ("load",)
+    actions_detail = ("load",)
+    fieldsets = (
+        (None, {"fields": ("name", "architecture", "parameters", "quant_mix", "trained_context")}),
+        ("Memory", {"fields": ("size", "weights", "kv_per_token", "needed")}),
+        ("File", {"fields": ("path", "digest", "source", "has_chat_template", "created_at")}),
+    )
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        live = Count("replicas", filter=Q(replicas__state__in=LIVE))
+        rows: QuerySet[Any] = super().get_queryset(request).annotate(num_live=live)
+        return rows
+
+    @admin.display(description="parameters", ordering="num_parameters")
+    def parameters(self, artifact: Artifact) -> str:
+        return format_count(artifact.num_parameters)
+
+    @admin.display(description="file size", ordering="file_bytes")
+    def size(self, artifact: Artifact) -> str:
+        return format_bytes(artifact.file_bytes)
+
+    @admin.display(description="trained context", ordering="context_len")
+    def trained_context(self, artifact: Artifact) -> str:
+        return f"{artifact.context_len} tokens"
+
+    @admin.display(description="weights")
+    def weights(self, artifact: Artifact) -> str:
+        return format_bytes(artifact.weight_bytes)
+
+    @admin.display(description="KV memory a token")
+    def kv_per_token(self, artifact: Artifact) -> str:
+        return format_bytes(artifact.kv_bytes_per_token)
+
+    @admin.display(description="needed to load")
+    def needed(self, artifact: Artifact) -> str:
+        return format_bytes(services.artifact_demand(artifact).total_bytes)
+
+    @admin.display(description="replicas", ordering="num_live")
+    def num_loaded(self, artifact: Any) -> int:
+        return int(artifact.num_live)
+
+    def has_load_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        return request.user.has_perm("registry.load_model")
+
+    @action(description="Load…", icon="play_arrow", permissions=["load"])
+    def load(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        artifact: Artifact = row_or_404(self, request, object_id)
+
+        def effect(form: LoadForm) -> str:
+            data = form.cleaned_data
+            replica = services.replica_request(
+                artifact=artifact,
+                served_name=data["served_name"],
+                dies=data["dies"],
+                context_len=data["context_len"] or 0,
+                request_key=data["request_key"],
+                actor=actor_of(request),
+            )
+            return f"{artifact.name} is being loaded as '{replica.served_name}'."
+
+        facts, warning = preview(artifact)
+        return confirm(
+            self,
+            request,
+            artifact,
+            Confirmation(
+                title=f"Load {artifact.name}",
+                submit="Load",
+                effect=effect,
+                facts=facts,
+                warning=warning,
+                form_class=LoadForm,
+                initial={
+                    "served_name": artifact.default_served_name,
+                    "request_key": uuid.uuid4().hex,
+                },
+                next_url=reverse("admin:registry_replica_changelist"),
+            ),
+        )
+
+
+def preview(artifact: Artifact) -> tuple[list[tuple[str, str]], str]:
+    """What loading would take and where it would go, as facts to show; and why it would not fit, else ""."""
+    demand, dies = services.artifact_demand(artifact), die_rooms()
+    facts = [
+        ("Memory needed", format_bytes(demand.total_bytes)),
+        ("of it weights", format_bytes(demand.weight_bytes)),
+        ("of it KV memory", f"{format_bytes(demand.kv_bytes)} at {demand.context_len} tokens"),
+    ]
+    try:
+        host_bytes = available_bytes()
+    except OSError as error:
+        return [*facts, ("Memory free", "unknown")], f"Free memory could not be measured: {error}"
+    facts.append(("Host memory free", format_bytes(host_bytes)))
+    facts.extend((f"Die {die.ordinal} free", format_bytes(die.free_bytes)) for die in dies)
+    try:
+        placement = place(demand, dies, host_bytes)
+    except PlacementRefused as refusal:
+        return facts, refusal.reason
+    where = ", ".join(f"die {ordinal}" for ordinal in placement.die_bytes) or "the CPU"
+    return [*facts, ("Would run on", where)], ""

@@ -1,0 +1,81 @@
+"""The page between a click and its effect: says what will happen, and does it on POST alone.
+
+Knows nothing about the action itself. Works without JavaScript.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.db.models import Model
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import reverse
+
+from registry.admin.base import BaseAdmin
+from registry.errors import RegistryError
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    """`effect` gets the valid form and returns the sentence that reports success."""
+
+    title: str
+    submit: str
+    effect: Callable[[Any], str]
+    facts: Sequence[tuple[str, str]] = ()
+    warning: str = ""
+    is_dangerous: bool = False
+    form_class: type[forms.Form] = forms.Form
+    initial: dict[str, Any] = field(default_factory=dict)
+    # Where to go afterwards; empty: back to the row.
+    next_url: str = ""
+
+
+def row_or_404(model_admin: BaseAdmin, request: HttpRequest, object_id: str) -> Any:
+    row = model_admin.get_object(request, object_id)
+    if row is None:
+        raise Http404(f"There is no {model_admin.opts.verbose_name} {object_id}.")
+    return row
+
+
+def confirm(
+    model_admin: BaseAdmin, request: HttpRequest, row: Model, confirmation: Confirmation
+) -> HttpResponse:
+    """The page on GET; the effect and a redirect on POST. A refusal is shown on the page."""
+    back = admin_url(row, "change")
+    sent = request.POST if request.method == "POST" else None
+    form = confirmation.form_class(sent, initial=confirmation.initial)
+    if form.is_valid():
+        try:
+            done = confirmation.effect(form)
+        except RegistryError as error:
+            form.add_error(None, str(error))
+        else:
+            model_admin.log_change(request, row, done)
+            messages.success(request, done)
+            return HttpResponseRedirect(confirmation.next_url or back)
+    context = {
+        **model_admin.admin_site.each_context(request),
+        "title": confirmation.title,
+        "opts": model_admin.opts,
+        "row": row,
+        "back": back,
+        "form": form,
+        "confirmation": confirmation,
+    }
+    return TemplateResponse(request, "admin/registry/confirmation.html", context)
+
+
+def nothing_to_do(request: HttpRequest, row: Model, why: str) -> HttpResponse:
+    messages.warning(request, why)
+    return HttpResponseRedirect(admin_url(row, "change"))
+
+
+def admin_url(row: Model, page: str) -> str:
+    opts = row._meta
+    return reverse(f"admin:{opts.app_label}_{opts.model_name}_{page}", args=[row.pk])

@@ -1,0 +1,91 @@
+"""The fields of confirmation pages. Rules are the services'; these only make typing hard to get wrong."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django import forms
+from unfold.widgets import (
+    UnfoldAdminCheckboxSelectMultipleWidget,
+    UnfoldAdminIntegerFieldWidget,
+    UnfoldAdminRadioSelectWidget,
+    UnfoldAdminSplitDateTimeWidget,
+    UnfoldAdminTextInputWidget,
+)
+
+from registry.models import SCOPES, ApiKey
+from registry.names import is_served_name
+from registry.states import UnloadMode
+
+if TYPE_CHECKING:
+    KeyModelForm = forms.ModelForm[ApiKey]
+else:
+    KeyModelForm = forms.ModelForm
+
+
+class LoadForm(forms.Form):
+    served_name = forms.CharField(
+        max_length=128,
+        widget=UnfoldAdminTextInputWidget(),
+        help_text="What callers put into `model`: letters, digits and . _ : / - only.",
+    )
+    context_len = forms.IntegerField(
+        label="Context length",
+        required=False,
+        min_value=1,
+        widget=UnfoldAdminIntegerFieldWidget(),
+        help_text="Tokens a conversation may have; empty: the server's default.",
+    )
+    dies = forms.RegexField(
+        regex=r"^\s*(\d{1,3}\s*(,\s*\d{1,3}\s*)*)?\Z",
+        required=False,
+        widget=UnfoldAdminTextInputWidget(),
+        help_text="Die numbers separated by commas; empty: chosen for you, or the CPU.",
+        error_messages={"invalid": "Write die numbers separated by commas, like 2,3."},
+    )
+    # One page load is one request, however often its button is clicked.
+    request_key = forms.CharField(max_length=64, widget=forms.HiddenInput())
+
+    def clean_served_name(self) -> str:
+        name: str = self.cleaned_data["served_name"]
+        if not is_served_name(name):
+            raise forms.ValidationError("Use letters, digits and . _ : / - only, no spaces.")
+        return name
+
+    def clean_dies(self) -> tuple[int, ...]:
+        return tuple(int(part) for part in self.cleaned_data["dies"].split(",") if part.strip())
+
+
+class UnloadForm(forms.Form):
+    mode = forms.ChoiceField(choices=UnloadMode.choices, widget=UnfoldAdminRadioSelectWidget())
+    timeout_s = forms.FloatField(
+        label="Time limit",
+        required=False,
+        min_value=0.0,
+        max_value=86_400.0,
+        widget=UnfoldAdminIntegerFieldWidget(attrs={"step": "any"}),
+        help_text="Seconds a drain may take before it ends what still runs; empty: the default.",
+    )
+
+
+class ApiKeyForm(KeyModelForm):
+    scopes = forms.MultipleChoiceField(
+        choices=[(scope, scope.capitalize()) for scope in SCOPES],
+        initial=["inference"],
+        widget=UnfoldAdminCheckboxSelectMultipleWidget(),
+        help_text="Inference: chat and completions. Admin: load and unload models over the API.",
+    )
+    expires_at = forms.SplitDateTimeField(
+        label="Expires",
+        required=False,
+        widget=UnfoldAdminSplitDateTimeWidget(),
+        help_text="Empty: never.",
+    )
+
+    class Meta:
+        model = ApiKey
+        fields = ("name",)
+
+    def clean_scopes(self) -> str:
+        wanted: list[Any] = self.cleaned_data["scopes"]
+        return " ".join(sorted(wanted))

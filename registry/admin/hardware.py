@@ -1,0 +1,65 @@
+"""Dies: what each may give, what is taken, and by whom."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Q, QuerySet, Sum
+from django.http import HttpRequest
+
+from registry.admin.base import ReadOnlyAdmin, ReadOnlyInline
+from registry.models import BindingShare, Die
+from registry.sizes import format_bytes
+
+
+class ShareInline(ReadOnlyInline):
+    model = BindingShare
+    verbose_name_plural = "bindings"
+    fields = readonly_fields = ("replica", "bound", "since")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        held = super().get_queryset(request).filter(binding__released_at__isnull=True)
+        return held.select_related("binding__replica", "die")
+
+    @admin.display(description="replica")
+    def replica(self, share: BindingShare) -> str:
+        return str(share.binding.replica)
+
+    @admin.display(description="bound")
+    def bound(self, share: BindingShare) -> str:
+        return format_bytes(share.bound_bytes)
+
+    @admin.display(description="since")
+    def since(self, share: BindingShare) -> Any:
+        return share.binding.created_at
+
+
+@admin.register(Die)
+class DieAdmin(ReadOnlyAdmin):
+    list_display = ("ordinal", "card", "budget", "external", "bound", "failure", "measured_at")
+    list_filter = ("card",)
+    list_select_related = ("card",)
+    inlines = (ShareInline,)
+    fields = ("ordinal", "card", "total", "budget", "external", "bound", "failure", "measured_at")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        held = Sum("shares__bound_bytes", filter=Q(shares__binding__released_at__isnull=True))
+        rows: QuerySet[Any] = super().get_queryset(request).annotate(held_bytes=held)
+        return rows
+
+    @admin.display(description="total", ordering="total_bytes")
+    def total(self, die: Die) -> str:
+        return format_bytes(die.total_bytes)
+
+    @admin.display(description="budget", ordering="budget_bytes")
+    def budget(self, die: Die) -> str:
+        return format_bytes(die.budget_bytes)
+
+    @admin.display(description="used by others", ordering="external_bytes")
+    def external(self, die: Die) -> str:
+        return format_bytes(die.external_bytes)
+
+    @admin.display(description="bound", ordering="held_bytes")
+    def bound(self, die: Any) -> str:
+        return format_bytes(die.held_bytes or 0)

@@ -1,0 +1,190 @@
+"""Replicas: what is loaded, how it came to be, and the buttons that end, keep or retry one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest, HttpResponse
+from unfold.enums import ActionVariant
+
+from registry import services
+from registry.admin.base import ReadOnlyAdmin, ReadOnlyInline, action, actor_of, display
+from registry.admin.confirmation import Confirmation, confirm, nothing_to_do, row_or_404
+from registry.admin.forms import UnloadForm
+from registry.admin.labels import STATE_LABELS
+from registry.models import Binding, Replica, ReplicaTransition
+from registry.states import HELD, State, UnloadMode, Wanted
+
+EFFECTS_ON_STREAMS = {
+    State.READY: "Requests that are running will finish within the time limit, or be ended with an"
+    " error if you choose force. New requests for this replica are refused at once.",
+    State.LOADING: "The load is given up; no request is running on it yet.",
+    State.DRAINING: "It is being unloaded already. Force ends the requests that still run.",
+}
+
+
+class TransitionInline(ReadOnlyInline):
+    model = ReplicaTransition
+    verbose_name_plural = "history"
+    fields = readonly_fields = ("at", "old", "new", "reason")
+
+
+class BindingInline(ReadOnlyInline):
+    model = Binding
+    verbose_name_plural = "bindings"
+    fields = readonly_fields = ("id", "host_bytes", "created_at", "released_at")
+
+
+@admin.register(Replica)
+class ReplicaAdmin(ReadOnlyAdmin):
+    list_display = (
+        "served_name",
+        "artifact",
+        "shown_state",
+        "shown_progress",
+        "backend",
+        "changed_at",
+    )
+    list_display_links = ("served_name",)
+    list_filter = ("state", "wanted", "artifact__architecture")
+    list_select_related = ("artifact",)
+    search_fields = ("served_name", "public_id", "artifact__name")
+    ordering = ("served_name", "-created_at")
+    inlines = (TransitionInline, BindingInline)
+    actions_row = ("unload",)
+    actions_detail = ("unload", "cancel_unload", "retry")
+    change_form_outer_before_template = "admin/registry/replica_progress.html"
+    fieldsets = (
+        (None, {"fields": ("public_id", "served_name", "artifact", "shown_state", "wanted")}),
+        ("Why it failed", {"fields": ("failure_reason",)}),
+        (
+            "Running",
+            {"fields": ("backend", "actual_context_len", "num_slots", "ready_at", "dies")},
+        ),
+        ("Asked for", {"fields": ("context_len", "quantize", "created_at", "changed_at")}),
+    )
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        fieldsets = super().get_fieldsets(request, obj)
+        if obj is not None and obj.state != State.FAILED:
+            return [part for part in fieldsets if part[0] != "Why it failed"]
+        return fieldsets
+
+    def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
+        """Of the buttons the user may press, those that make sense for the replica as it is."""
+        allowed = super().get_actions_detail(request, object_id)
+        replica = Replica.objects.filter(pk=object_id).first()
+        fitting = buttons_for(replica) if replica is not None else set()
+        return [a for a in allowed if a.action_name.removeprefix("registry_replica_") in fitting]
+
+    def has_load_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        return request.user.has_perm("registry.load_model")
+
+    def has_unload_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        return request.user.has_perm("registry.unload_model")
+
+    @display(description="State", ordering="state", label=STATE_LABELS)
+    def shown_state(self, replica: Replica) -> tuple[str, str]:
+        leaving = replica.wanted == Wanted.UNLOADED and replica.state in HELD - {State.DRAINING}
+        shown = replica.get_state_display()
+        return replica.state, f"{shown}, to be unloaded" if leaving else shown
+
+    @admin.display(description="progress")
+    def shown_progress(self, replica: Replica) -> str:
+        if replica.state in (State.PLACED, State.LOADING):
+            return f"{replica.phase} {replica.progress:.0%}".strip()
+        return replica.failure_reason[:120] if replica.state == State.FAILED else ""
+
+    @action(
+        description="Unload…",
+        icon="stop",
+        permissions=["unload"],
+        variant=ActionVariant.DANGER,
+    )
+    def unload(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        replica: Replica = row_or_404(self, request, object_id)
+        if replica.state == State.UNLOADED:
+            return nothing_to_do(request, replica, f"{replica} is unloaded already.")
+
+        def effect(form: UnloadForm) -> str:
+            services.replica_request_unload(
+                wanted=replica.pk, actor=actor_of(request), **form.cleaned_data
+            )
+            return f"{replica} is being unloaded."
+
+        return confirm(
+            self,
+            request,
+            replica,
+            Confirmation(
+                title=f"Unload {replica}",
+                submit="Unload",
+                effect=effect,
+                facts=[
+                    ("State", replica.get_state_display()),
+                    ("Model file", replica.artifact.name),
+                ],
+                warning=EFFECTS_ON_STREAMS.get(State(replica.state), ""),
+                is_dangerous=True,
+                form_class=UnloadForm,
+                initial={"mode": UnloadMode.DRAIN},
+            ),
+        )
+
+    @action(
+        description="Cancel unload…",
+        icon="undo",
+        url_path="cancel-unload",
+        permissions=["unload"],
+    )
+    def cancel_unload(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        replica: Replica = row_or_404(self, request, object_id)
+
+        def effect(form: Any) -> str:
+            services.replica_cancel_unload(replica_id=replica.pk, actor=actor_of(request))
+            return f"{replica} stays loaded."
+
+        return confirm(
+            self,
+            request,
+            replica,
+            Confirmation(
+                title=f"Keep {replica} loaded",
+                submit="Keep it loaded",
+                effect=effect,
+                facts=[("State", replica.get_state_display())],
+            ),
+        )
+
+    @action(description="Try again…", icon="refresh", permissions=["load"])
+    def retry(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        replica: Replica = row_or_404(self, request, object_id)
+
+        def effect(form: Any) -> str:
+            services.replica_retry(replica_id=replica.pk, actor=actor_of(request))
+            return f"{replica} is being loaded again."
+
+        return confirm(
+            self,
+            request,
+            replica,
+            Confirmation(
+                title=f"Try to load {replica} again",
+                submit="Try again",
+                effect=effect,
+                facts=[("State", replica.get_state_display())],
+                warning=replica.failure_reason,
+            ),
+        )
+
+
+def buttons_for(replica: Replica) -> set[str]:
+    """The actions that would change something for a replica in this state."""
+    if replica.state == State.UNLOADED:
+        return set()
+    if replica.state == State.FAILED:
+        return {"unload", "retry"}
+    if replica.wanted == Wanted.UNLOADED:
+        return {"unload", "cancel_unload"}
+    return {"unload"}

@@ -1,0 +1,131 @@
+"""Loading a model file from the admin site."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.urls import reverse
+
+from registry.models import AuditEvent, Replica
+from registry.services import replica_request
+from tests.registry.conftest import ACTOR, GIB
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _measured_host(settings):
+    settings.HOST_MEMORY_PROBE = "tests.registry.test_admin_load.eight_gib"
+
+
+def eight_gib() -> int:
+    return 8 * GIB
+
+
+def url_of(artifact):
+    return reverse("admin:registry_artifact_load", args=[artifact.pk])
+
+
+def fields_of(page):
+    """The names and values the page's form would send unchanged."""
+    inputs = re.findall(r"<input[^>]*>", page.content.decode())
+    pairs = ((re.search(r'name="([^"]*)"', i), re.search(r'value="([^"]*)"', i)) for i in inputs)
+    return {name[1]: value[1] if value else "" for name, value in pairs if name}
+
+
+def test_the_page_says_what_it_takes_and_changes_nothing(operator, artifact):
+    page = operator.get(url_of(artifact))
+    text = page.content.decode()
+    assert page.status_code == 200
+    for said in ("Memory needed", "8.0 GiB", "the CPU", 'value="SmolLM2-135M"'):
+        assert said in text
+    assert not Replica.objects.exists()
+
+
+def test_it_works(operator, artifact):
+    sent = {**fields_of(operator.get(url_of(artifact))), "served_name": "chat"}
+    answer = operator.post(url_of(artifact), sent)
+    assert answer.status_code == 302
+    replica = Replica.objects.get()
+    assert (replica.served_name, replica.artifact, replica.context_len) == ("chat", artifact, 0)
+    assert AuditEvent.objects.get().actor == "user:operator@example"
+    assert "being loaded as &#x27;chat&#x27;" in operator.get(answer.url).content.decode()
+
+
+def test_a_double_click_loads_once(operator, artifact):
+    sent = fields_of(operator.get(url_of(artifact)))
+    answers = [operator.post(url_of(artifact), sent) for _ in range(2)]
+    assert [a.status_code for a in answers] == [302, 302]
+    assert Replica.objects.count() == 1
+
+
+def test_what_does_not_fit_says_why(operator, make_artifact):
+    """The limit and the fix stand on the page before anything is tried."""
+    big = make_artifact("Big", weight_bytes=9 * GIB)
+    text = operator.get(url_of(big)).content.decode()
+    assert "Big needs 9.2 GiB" in text
+    assert "8.0 GiB of host memory are available" in text
+    assert "choose a smaller quantization" in text
+
+
+def test_dies_are_previewed(operator, artifact, two_cards):
+    text = operator.get(url_of(artifact)).content.decode()
+    assert "Die 3 free" in text
+    assert "die 0" in text
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"served_name": "no spaces"}, "no spaces"),
+        ({"served_name": ""}, "This field is required"),
+        ({"context_len": "99999"}, "was trained for 2048 tokens"),
+        ({"dies": "0;1"}, "Write die numbers separated by commas"),
+        ({"dies": "0"}, "There is no die 0 on this host"),
+    ],
+)
+def test_refusals_are_shown_on_the_page(operator, artifact, change, said):
+    sent = {**fields_of(operator.get(url_of(artifact))), **change}
+    answer = operator.post(url_of(artifact), sent)
+    assert answer.status_code == 200
+    assert said in answer.content.decode()
+    assert not Replica.objects.exists()
+
+
+def test_a_taken_name_is_refused(operator, artifact, make_artifact):
+    replica_request(artifact=make_artifact("Other"), served_name="chat", actor=ACTOR)
+    sent = {**fields_of(operator.get(url_of(artifact))), "served_name": "chat"}
+    assert (
+        "already serves another model file"
+        in operator.post(url_of(artifact), sent).content.decode()
+    )
+
+
+@pytest.mark.parametrize("method", ["get", "post"])
+@pytest.mark.parametrize("group", ["viewer", ""])
+def test_without_the_permission_it_is_refused(as_group, artifact, group, method):
+    answer = getattr(as_group(group), method)(url_of(artifact), {"served_name": "chat"})
+    assert answer.status_code == 403
+    assert not Replica.objects.exists()
+
+
+def test_without_the_permission_there_is_no_button(as_group, operator, artifact):
+    page = reverse("admin:registry_artifact_change", args=[artifact.pk])
+    assert url_of(artifact) in operator.get(page).content.decode()
+    shown = as_group("viewer").get(page)
+    assert shown.status_code == 200
+    assert url_of(artifact) not in shown.content.decode()
+
+
+def test_a_forged_post_is_refused(make_user, artifact):
+    from django.test import Client
+
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(make_user("operator"))
+    assert client.post(url_of(artifact), {"served_name": "chat"}).status_code == 403
+    assert not Replica.objects.exists()
+
+
+def test_an_unknown_file_is_not_found(operator, db):
+    assert operator.get(reverse("admin:registry_artifact_load", args=[77])).status_code == 404
