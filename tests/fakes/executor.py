@@ -133,26 +133,38 @@ def check_batch(batch: StepBatch, config: EngineConfig) -> None:
 
 
 class Gate:
-    """Lets a set number of steps pass, and holds the worker thread in the next one."""
+    """Lets a set number of steps pass, and holds the worker thread before the next one."""
 
     def __init__(self) -> None:
-        self._allowed = threading.Semaphore(0)
-        self._arrived = threading.Semaphore(0)
+        self._changed = threading.Condition()
+        self._num_allowed = self._num_seen = self._num_come = 0
+        self._is_open = False
 
     def __call__(self, _step: int) -> None:
-        self._arrived.release()
-        _must(self._allowed.acquire(timeout=20), "no step was allowed for 20 s")
+        with self._changed:
+            self._num_come += 1
+            self._changed.notify_all()
+            self._wait_for(lambda: self._is_open or self._num_allowed >= self._num_come)
 
     def wait_for_step(self) -> None:
-        """Until the worker stands before a step."""
-        _must(self._arrived.acquire(timeout=20), "no step came within 20 s")
+        """Until the worker stands before, or has passed, one more step than at the last call."""
+        with self._changed:
+            self._num_seen += 1
+            self._wait_for(lambda: self._num_come >= self._num_seen)
 
     def allow(self, num_steps: int = 1) -> None:
-        self._allowed.release(num_steps)
+        with self._changed:
+            self._num_allowed += num_steps
+            self._changed.notify_all()
 
     def open(self) -> None:
         """Hold nothing any more."""
-        self._allowed.release(1_000_000)
+        with self._changed:
+            self._is_open = True
+            self._changed.notify_all()
+
+    def _wait_for(self, condition: Callable[[], bool]) -> None:
+        _must(self._changed.wait_for(condition, timeout=20), "no step came or was allowed in 20 s")
 
 
 def _must(holds: bool, what: str) -> None:

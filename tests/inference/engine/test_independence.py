@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inference.engine.config import EngineConfig
+from inference.engine.params import SamplingParams
+from tests.fakes.executor import FakeExecutor, greedy_continuation
+from tests.inference.engine.driving import GREEDY, VOCAB_SIZE, request_of
+from tests.inference.engine.schedules import run_schedule
+
+SAMPLINGS = [
+    GREEDY,
+    SamplingParams(temperature=0.9, seed=7),
+    SamplingParams(temperature=1.2, top_p=0.8, seed=8, num_logprobs=2),
+    SamplingParams(temperature=0.8, top_k=5, repeat_penalty=1.3, seed=9),
+    SamplingParams(temperature=0, frequency_penalty=0.9, logit_bias={3: -100}),
+]
+ALONE = EngineConfig(context_len=256, num_pages=8, num_slots=1, chunk_len=256)
+
+some_requests = st.lists(
+    st.builds(
+        request_of,
+        prompt=st.lists(st.integers(0, VOCAB_SIZE - 1), min_size=1, max_size=90),
+        max_tokens=st.integers(1, 30),
+        sampling=st.sampled_from(SAMPLINGS),
+        end_ids=st.sets(st.integers(0, VOCAB_SIZE - 1), max_size=3),
+    ),
+    min_size=1,
+    max_size=7,
+)
+
+
+def run(config, requests, arrivals, aborts=None):
+    def make_executor(before_step):
+        return FakeExecutor(VOCAB_SIZE, config, before_step=before_step)
+
+    return run_schedule(make_executor, VOCAB_SIZE, config, requests, arrivals, aborts)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), requests=some_requests)
+def test_neighbours_arrival_chunks_and_aborts_do_not_change_a_sequence(data, requests):
+    """Tokens and logprobs are those of the request run alone with its prompt in one chunk."""
+    config = EngineConfig(
+        context_len=128,
+        num_pages=data.draw(st.integers(4, 24)),
+        num_slots=data.draw(st.integers(1, 5)),
+        chunk_len=data.draw(st.sampled_from([1, 3, 16, 31, 128])),
+    )
+    arrivals = [data.draw(st.integers(0, 30)) for _ in requests]
+    aborts = data.draw(st.dictionaries(st.integers(0, 6), st.integers(1, 25), max_size=3))
+    results = run(config, requests, arrivals, aborts)
+    for index, (request, tokens) in enumerate(zip(requests, results, strict=True)):
+        expected = run(ALONE, [request], [0])[0]
+        if index in aborts:  # what was read before; an abort after the finish drops the rest, too
+            assert tokens == expected[: len(tokens)]
+        else:
+            assert tokens == expected
+
+
+def test_greedy_tokens_are_those_of_the_model_itself():
+    """More sequences than slots, several pages each, against a continuation made without an engine."""
+    prompts = [[(7 * i + j) % VOCAB_SIZE for j in range(1 + 13 * i)] for i in range(10)]
+    config = EngineConfig(context_len=256, num_pages=20, num_slots=4, chunk_len=16)
+    results = run(config, [request_of(p, 40) for p in prompts], list(range(10)))
+    for prompt, tokens in zip(prompts, results, strict=True):
+        assert [t.id for t in tokens] == greedy_continuation(prompt, 40, VOCAB_SIZE)
