@@ -10,6 +10,7 @@ numba's own key.
 from __future__ import annotations
 
 import hashlib
+import platform
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,13 +64,6 @@ def source_digest(root: Path = Path(__file__).parent) -> str:
 
 def host_isa() -> str:
     """The best instruction set that numba will compile for on this host."""
-    from llvmlite import binding
-    from numba import config
-
-    if config.CPU_FEATURES is None:
-        features = {name for name, there in binding.get_host_cpu_features().items() if there}
-    else:
-        features = {name[1:] for name in config.CPU_FEATURES.split(",") if name.startswith("+")}
     needs = {
         "avx512vnni": {"avx512vnni", "avx512f", "avx512bw", "avx512vl", "fma", "f16c"},
         "avxvnni": {"avxvnni", "avx2", "fma", "f16c"},
@@ -77,4 +71,19 @@ def host_isa() -> str:
         "ssse3": {"ssse3"},
         "generic": set(),
     }
+    features = _features()
     return next(isa for isa in ISAS if needs[isa] <= features)
+
+
+def has_half_conversion() -> bool:
+    """Whether the CPU converts float16: every 64-bit Arm does, x86 since F16C."""
+    return platform.machine() not in ("x86_64", "AMD64") or "f16c" in _features()
+
+
+def _features() -> set[str]:
+    from llvmlite import binding
+    from numba import config
+
+    if config.CPU_FEATURES is None:
+        return {name for name, there in binding.get_host_cpu_features().items() if there}
+    return {name[1:] for name in config.CPU_FEATURES.split(",") if name.startswith("+")}

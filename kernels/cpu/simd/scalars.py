@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kernels.cpu.simd.halves import HALF, widen
 from kernels.cpu.simd.types import (
-    F16,
     F32,
     F64,
     I8,
@@ -24,7 +24,7 @@ load1_i64, load1_i32, load1_f32 = (
     define_load(I32, i32),
     define_load(F32, f32),
 )
-load1_f16 = define_load(F16, f32, lambda b, v: b.fpext(v, F32))
+load1_f16 = define_load(HALF, f32, widen)
 load1_u8 = define_load(I8, i32, lambda b, v: b.zext(v, I32))
 load1_i8 = define_load(I8, i32, lambda b, v: b.sext(v, I32))
 load1_u16 = define_load(I16, i32, lambda b, v: b.zext(v, I32))

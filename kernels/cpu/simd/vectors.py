@@ -13,9 +13,8 @@ from numba.core import cgutils
 from numba.core.imputils import lower_builtin
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 
+from kernels.cpu.simd.halves import HALF, HALFV, narrow, widen
 from kernels.cpu.simd.types import (
-    F16,
-    F16V,
     F32V,
     I8,
     I8Q,
@@ -74,7 +73,7 @@ def _bf16_to_f32(b, v):
 
 
 load_f, load_i = define_load(F32V, f32x16), define_load(I32V, i32x16)
-load_f16 = define_load(F16V, f32x16, lambda b, v: b.fpext(v, F32V))
+load_f16 = define_load(HALFV, f32x16, widen)
 load_bf16 = define_load(I16V, f32x16, _bf16_to_f32)
 load_u8_f = define_load(I8Q, f32x16, lambda b, v: b.uitofp(v, F32V))
 load_i8_f = define_load(I8Q, f32x16, lambda b, v: b.sitofp(v, F32V))
@@ -82,14 +81,14 @@ splat_load = define(f32x16, (i64,), lambda b, a: broadcast_load(b, a[0], F32V))
 
 store_f = define_store(F32V, f32x16)
 store_i8 = define_store(I8Q, i32x16, lambda b, v: b.trunc(v, I8Q))
-store_f16 = define_store(F16V, f32x16, lambda b, v: b.fptrunc(v, F16V))
+store_f16 = define_store(HALFV, f32x16, narrow)
 
 
 def _scatter_f16(b, a):
     addr, v, stride = a
-    half = b.fptrunc(v, F16V)
+    half = narrow(b, v)
     for i in range(LANES):
-        p = pointer(b, b.add(addr, b.mul(stride, ir.Constant(I64, i))), F16)
+        p = pointer(b, b.add(addr, b.mul(stride, ir.Constant(I64, i))), HALF)
         b.store(b.extract_element(half, ir.Constant(I32, i)), p, align=2)
 
 
