@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
+import platform
 
 import pytest
+
+from tests.kernels.cpu.subprocesses import run_python
 
 # Every half; every float near where halves change, and random bits.
 CODE = """
@@ -59,15 +58,8 @@ print("same bits")
 """
 
 
-@pytest.mark.skipif(os.uname().machine != "x86_64", reason="other CPUs convert in hardware")
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="other CPUs convert in hardware")
 def test_software_conversion():
     """All halves, the floats around each and around each middle, infinities, NaN and random floats."""
-    done = subprocess.run(
-        [sys.executable, "-c", CODE],
-        cwd=Path(__file__).parents[3],
-        env=os.environ | {"NUMBA_CPU_NAME": "x86-64", "NUMBA_CPU_FEATURES": ""},
-        capture_output=True,
-        text=True,
-        timeout=150,
-    )
-    assert done.stdout.strip() == "same bits", done.stderr
+    environ = {"NUMBA_CPU_NAME": "x86-64", "NUMBA_CPU_FEATURES": ""}
+    assert run_python(CODE, **environ) == "same bits"
