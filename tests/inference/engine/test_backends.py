@@ -1,0 +1,99 @@
+"""The engine over real backends and small real files: golden continuations, and independence bit for bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from accel.backend import Limits
+from accel.cpu.backend import CpuBackend
+from accel.reference.backend import ReferenceBackend
+from inference.engine.config import EngineConfig
+from inference.engine.params import SamplingParams
+from inference.model.architectures import record
+from inference.model.fusion import fuse
+from inference.model.gguf import read_gguf
+from tests.inference.engine.driving import GREEDY, request_of
+from tests.inference.engine.schedules import run_schedule
+
+BACKENDS = [ReferenceBackend, CpuBackend]
+# All prompts of the reference data together need more pages than there are: one has to wait.
+CONFIG = EngineConfig(context_len=320, num_pages=18, num_slots=3, chunk_len=32)
+
+
+@pytest.fixture(scope="module", params=BACKENDS, ids=lambda backend: backend.name)
+def run(request, golden):
+    """run(file, requests, arrivals, config): tokens of each request over one backend."""
+    executors = []
+
+    def run(file, requests, arrivals, config=CONFIG):
+        limits = Limits(
+            max_rows=config.max_rows,
+            max_logit_rows=config.max_logit_rows,
+            num_slots=config.num_slots,
+            num_pages=config.num_pages,
+            max_pages_per_slot=config.max_pages_per_slot,
+        )
+        with read_gguf(golden / "tiny" / file) as gguf:
+            model, program = record(gguf)
+            executor = request.param().compile(fuse(program), limits, lambda *_: None)
+        executors.append(executor)
+        hooked = HookedExecutor(executor)
+        return run_schedule(hooked.with_hook, model.vocab_size, config, requests, arrivals)
+
+    yield run
+    for executor in executors:
+        executor.close()
+
+
+class HookedExecutor:
+    """Calls `before_step(n)` before each step of another executor."""
+
+    def __init__(self, executor):
+        self.executor, self.num_steps = executor, 0
+
+    def with_hook(self, before_step):
+        self.before_step = before_step
+        return self
+
+    def step(self, batch):
+        self.before_step(self.num_steps)
+        self.num_steps += 1
+        return self.executor.step(batch)
+
+
+@pytest.mark.parametrize("stem", ["qwen2.f16", "gemma3-scaled.f16", "llama-rope-yarn.f16"])
+def test_greedy_continuations_are_the_golden_ones(run, golden, stem):
+    """Three prompts at once, in chunks, up to the first near tie of the reference."""
+    with np.load(golden / "tiny" / f"{stem}.npz") as reference:
+        prompts = ["short", "english", "mixed"]
+        requests = [request_of(reference[f"ids/{p}"].tolist(), 32) for p in prompts]
+        results = run(f"{stem}.gguf", requests, [0, 0, 1])
+        num_compared = 0
+        for prompt, tokens in zip(prompts, results, strict=True):
+            of_prompt = f"exact/kvf16/{prompt}"
+            near_tie = reference[f"{of_prompt}/greedy_margin"] < 0.05
+            count = int(near_tie.argmax()) if near_tie.any() else 32
+            expected = reference[f"{of_prompt}/greedy_ids"].tolist()
+            num_compared += count
+            assert [t.id for t in tokens][:count] == expected[:count]
+    assert num_compared > 60
+
+
+@pytest.mark.parametrize("file", ["qwen3.Q4_0.gguf", "gemma3-scaled.f16.gguf"])
+def test_tokens_and_logprobs_are_the_same_alone_and_among_others(run, file):
+    """Equal floats, so equal logits: whatever the neighbours, the order and the chunk length."""
+    sampled = SamplingParams(temperature=1.0, top_p=0.95, seed=5, num_logprobs=3)
+    exact = SamplingParams(temperature=0.0, num_logprobs=3)
+    lengths = [1, 7, 33, 64, 100]
+    requests = [
+        request_of([(11 * i + 3 * j) % 250 for j in range(length)], 12, sampling)
+        for i, (length, sampling) in enumerate(
+            zip(lengths, [sampled, exact, sampled, exact, GREEDY], strict=True)
+        )
+    ]
+    alone = EngineConfig(context_len=128, num_pages=4, num_slots=1, chunk_len=128)
+    expected = [run(file, [request], [0], alone)[0] for request in requests]
+    for chunk_len, arrivals in ((16, [0, 0, 0, 0, 0]), (5, [9, 4, 2, 0, 7]), (64, [3, 3, 0, 1, 0])):
+        config = EngineConfig(context_len=128, num_pages=16, num_slots=4, chunk_len=chunk_len)
+        assert run(file, requests, arrivals, config) == expected
