@@ -6,10 +6,10 @@ Owns which folders files may come from. The only writer of artifacts; knows no r
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
 from django.conf import settings
 
 from inference.model.artifact import describe, sha256_file
@@ -27,18 +27,14 @@ def register_file(
     digest: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Artifact:
-    """Describe the file and record it; its digest is computed unless it was verified just now.
+    """Describe the file and record it; `digest` is its SHA-256 in hex where it was verified just now.
 
     Raises: GGUFError, ModelError, OSError.
     """
     info = describe(path)
-    if digest is None:
-        digest = sha256_file(path, progress or (lambda done, total: None))
+    sha256 = digest or sha256_file(path, progress)
     return services.artifact_register(
-        path=str(path),
-        digest=digest,
-        source=source,
-        info=msgspec.structs.asdict(info) if isinstance(info, msgspec.Struct) else vars(info),
+        path=str(path), digest=f"sha256:{sha256}", source=source, info=asdict(info)
     )
 
 

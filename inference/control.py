@@ -7,11 +7,13 @@ alone; the supervisor does the work.
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 
 import msgspec
 
+from accel.host import available_bytes
 from inference import catalogue
-from registry import selectors, services
+from registry import placement, selectors, services
 from registry.errors import ArtifactNotFound, RegistryError
 from registry.models import Replica
 from registry.states import State
@@ -79,6 +81,7 @@ def load(request: LoadRequest, actor: str) -> ReplicaStatus:
         artifact = services.artifact_find(request.artifact)
     else:
         raise ArtifactNotFound("")
+    placement.place_on_host(services.artifact_demand(artifact), available_bytes())
     replica = services.replica_request(artifact=artifact, served_name=request.name, actor=actor)
     if request.wait:
         replica = wait_settled(replica)
@@ -101,7 +104,7 @@ def unload(request: UnloadRequest, actor: str) -> tuple[ReplicaStatus, ...]:
 
 
 def dies() -> DiesStatus:
-    listed = tuple(selectors.dies_overview())
+    listed = tuple(asdict(die) for die in selectors.dies_overview())
     reason = "" if listed else "No CUDA driver was found on this host; models run on the CPU."
     return DiesStatus(listed, reason)
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from django.conf import settings
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from inference import catalogue
-from inference.sources import parse_source, pull
+from inference.sources import configured_network, parse_source, pull
 from registry import selectors
 
 if TYPE_CHECKING:
@@ -39,5 +40,7 @@ def pull_and_register(text: str, models_dir: Path, *, actor: str, show_progress:
         def progress(done: int, total: int | None) -> None:
             bar.update(task, completed=done, total=total)
 
-        pulled = pull(source, models_dir, progress=progress)
+        pulled = pull(
+            source, models_dir, network=configured_network(settings.ENVIRON), progress=progress
+        )
     return catalogue.register_file(pulled.path, source=text, digest=pulled.digest)

@@ -29,12 +29,13 @@ from registry import placement, selectors, services
 from registry.errors import InvalidTransition, RegistryError
 from registry.models import Replica
 from registry.notify import wanted_changed
-from registry.states import State
+from registry.states import State, UnloadMode, Wanted
 
 logger = logging.getLogger(__name__)
 
 POLL_S = 2.0  # another process (a command) may change what is wanted without waking us
 PROGRESS_S = 0.25  # progress rows are written at most this often
+DRAIN_POLL_S = 0.25  # a drain looks this often whether it was forced or cancelled
 
 
 class AlreadyRunning(RuntimeError):
@@ -81,6 +82,7 @@ class Supervisor:
             fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise AlreadyRunning(self._lock_path) from error
+        services.pulls_reset_at_boot()
         for replica in services.replicas_reset_at_boot():
             logger.info("restoring %s (%s)", replica.served_name, replica.public_id)
         wanted_changed.connect(self._on_wanted_changed)
@@ -153,9 +155,7 @@ class Supervisor:
         progress = self._progress_writer(replica)
         started = time.monotonic()
         try:
-            placement.place_on_host(
-                services.replica_demand(replica), available_bytes=available_bytes()
-            )
+            placement.place_on_host(services.replica_demand(replica), available_bytes())
             services.replica_transition(replica_id, State.PLACED)
             services.replica_transition(replica_id, State.LOADING)
             plan = LoadPlan(
@@ -172,8 +172,18 @@ class Supervisor:
             services.replica_transition(replica_id, State.FAILED, reason=reason)
             self._tell(LoadProgress(name, "failed", 0.0, State.FAILED, reason))
             return
+        if services.replica_get(replica_id).wanted == Wanted.UNLOADED:
+            served.worker.close("The model was unloaded before it was ready.")
+            services.replica_transition(replica_id, State.UNLOADED)
+            return
         self._runtime.add(served)
-        services.replica_transition(replica_id, State.READY)
+        services.replica_transition(
+            replica_id,
+            State.READY,
+            backend=self._settings.backend,
+            actual_context_len=served.context_len,
+            num_slots=self._settings.num_slots,
+        )
         logger.info("%s is ready after %.1f s", name, time.monotonic() - started)
         self._tell(LoadProgress(name, "ready", 1.0, State.READY))
 
@@ -200,17 +210,32 @@ class Supervisor:
         replica_id = replica.public_id
         if replica.state == State.READY:
             services.replica_transition(replica_id, State.DRAINING)
-        if any(r.replica_id == replica_id for r in self._runtime.replicas()):
+        serving = any(r.replica_id == replica_id for r in self._runtime.replicas())
+        if serving:
             self._runtime.drain(replica_id)
-            if replica.unload_mode == "drain":
-                timeout_s = (
-                    self._drain_s if replica.unload_timeout_s is None else replica.unload_timeout_s
-                )
-                self._runtime.wait_drained(replica_id, timeout_s)
+            self._wait_drained(replica_id)
+        try:
+            services.replica_transition(replica_id, State.UNLOADED)
+        except InvalidTransition:  # cancelled while it drained: the row is ready again
+            if serving:
+                self._runtime.undrain(replica_id)
+            raise
+        if serving:
             served = self._runtime.remove(replica_id)
             served.worker.close("The model was unloaded while this request was running.")
-        services.replica_transition(replica_id, State.UNLOADED)
         logger.info("%s is unloaded", replica.served_name)
+
+    def _wait_drained(self, replica_id: str) -> None:
+        """Until no request is left, time is up, or the operator forces or cancels the unload."""
+        started = time.monotonic()
+        while not self._stopping:
+            row = services.replica_get(replica_id)
+            if row.wanted == Wanted.LOADED or row.unload_mode == UnloadMode.FORCE:
+                return
+            timeout_s = self._drain_s if row.unload_timeout_s is None else row.unload_timeout_s
+            left_s = started + timeout_s - time.monotonic()
+            if left_s <= 0 or self._runtime.wait_drained(replica_id, min(DRAIN_POLL_S, left_s)):
+                return
 
     def _on_worker_failure(self, replica_id: str, reason: str) -> None:
         """Called on the worker's own thread, which must not touch the ORM: hand over."""
