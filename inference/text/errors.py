@@ -20,3 +20,10 @@ class TemplateError(TextError):
     def __init__(self, reason: str) -> None:
         super().__init__("chat template", reason.rstrip("."))
         self.reason = reason
+
+
+class TemplateLimitExceeded(TemplateError):
+    """A rendering took more steps, time or memory than it may, or ended its process."""
+
+    def __init__(self) -> None:
+        super().__init__("It takes too many steps, too much time or too much memory to render.")

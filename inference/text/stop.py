@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 class StopMatcher:
     """The text ends before the stop string that begins first; of two at one place `hit` is the longer.
 
-    However the text is cut into pushes, the same text comes out: as long as a stop string may have
-    begun before one that is complete, neither is decided.
+    However the text is cut into pushes, the same text comes out: as long as one stop string may have
+    begun before another that is complete, neither is decided.
     """
 
     def __init__(self, stops: Sequence[str]) -> None:
@@ -33,17 +33,16 @@ class StopMatcher:
             return ""
         text = self._held + text
         open_at = self._find_open(text)
-        if self._find_hit(text, open_at):
-            return text[: self._cut(text)]
-        self._held = text[open_at:]
-        return text[:open_at]
+        shown = self._find_end(text, before=open_at)
+        self._held = text[shown:]
+        return text[:shown]
 
     def flush(self) -> str:
         """What is left at the end of the text, when nothing more can complete a stop string."""
+        if self.hit is not None:
+            return ""
         text, self._held = self._held, ""
-        if self.hit is None and self._find_hit(text, len(text)):
-            return text[: self._cut(text)]
-        return text
+        return text[: self._find_end(text, before=len(text))]
 
     def _find_open(self, text: str) -> int:
         """Where the longest end of the text begins that could be the beginning of a stop string."""
@@ -52,15 +51,10 @@ class StopMatcher:
                 return start
         return len(text)
 
-    def _find_hit(self, text: str, before: int) -> bool:
-        """Whether a stop string begins no later than at `before`; sets `hit`."""
-        found = [(start, -len(stop), stop) for stop in self._stops if (start := text.find(stop)) >= 0]
+    def _find_end(self, text: str, before: int) -> int:
+        """Where a stop string begins, which becomes the hit, or `before` if none begins up to there."""
+        found = [(text.find(stop), -len(stop), stop) for stop in self._stops if stop in text]
         if not found or min(found)[0] > before:
-            return False
-        self.hit = min(found)[2]
-        self._held = ""
-        return True
-
-    def _cut(self, text: str) -> int:
-        assert self.hit is not None
-        return text.find(self.hit)
+            return before
+        start, _, self.hit = min(found)
+        return start

@@ -61,9 +61,9 @@ class Tokenizer:
             ids.append(self.eos_id)
         return ids
 
-    def token_text(self, id_: int) -> str:
-        """The token as the vocabulary spells it; "" for an id past the vocabulary."""
-        return self._vocabulary.tokens[id_] if 0 <= id_ < self.vocab_size else ""
+    def token_text(self, id_: int | None) -> str:
+        """The token as the vocabulary spells it; "" for None and for ids past the vocabulary."""
+        return "" if id_ is None or not 0 <= id_ < self.vocab_size else self._vocabulary.tokens[id_]
 
     def token_bytes(self, id_: int, *, special: bool = False) -> bytes:
         """What the id adds to a text. Control tokens add nothing unless `special`.

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from inference.text import token_names
 from inference.text.errors import TextError
 from inference.text.metadata_fields import (
     MAX_TOKENS,
@@ -29,23 +30,6 @@ if TYPE_CHECKING:
 KEY = "tokenizer.ggml."
 SUPPORTED = ("gpt2", "llama", "gemma4")
 
-# Tokens that end a turn, by what they are called: files seldom say which they are.
-END_TEXTS = frozenset(
-    "<|eot_id|> <|im_end|> <|end|> <|return|> <|call|> <|flush|> <|calls|> <|im:end|> <end_of_turn>"
-    " <|endoftext|> </s> <|eom_id|> <EOT> _<EOT> [EOT] [EOS] <|end_of_text|> <end_of_utterance> <eos>"
-    " <turn|> <|tool_response> <｜end▁of▁sentence｜> [e~[".split()
-)
-# Fill-in-the-middle marks that begin another file: nothing of the answer follows them.
-_FILE_END_TEXTS = frozenset(
-    "<|fim_pad|> <fim-pad> <fim_pad> <PAD> [PAD] <|fim_repo|> <|repo_name|> <fim-repo> <REPO> <reponame>"
-    " <|file_sep|>".split()
-)
-_FIM_TEXTS = frozenset(
-    "<|fim_prefix|> <fim-prefix> <fim_prefix> <｜fim▁begin｜> <PRE> ▁<PRE> <|code_prefix|> <|prefix|>"
-    " <|fim_suffix|> <fim-suffix> <fim_suffix> <｜fim▁hole｜> <SUF> ▁<SUF> <|code_suffix|> <|suffix|>"
-    " <|fim_middle|> <fim-middle> <fim_middle> <｜fim▁end｜> <MID> ▁<MID> <|code_middle|> <|middle|>".split()
-)
-_HARMONY_TEXTS = frozenset("<|channel|> <|message|> <|start|> <|constrain|>".split())
 _END_KEYS = ("eos", "eot", "eom", "fim_pad", "fim_rep", "fim_sep")
 _BYTE_TOKEN = re.compile(r"<0x[0-9A-Fa-f]{2}>")
 
@@ -157,9 +141,7 @@ def _read_kinds(metadata: Mapping[str, object], tokens: Sequence[str]) -> list[i
     return kinds
 
 
-def _read_merges(
-    metadata: Mapping[str, object], ids: Mapping[str, int]
-) -> list[tuple[str, str]]:
+def _read_merges(metadata: Mapping[str, object], ids: Mapping[str, int]) -> list[tuple[str, str]]:
     key = KEY + "merges"
     merges = []
     for i, merge in enumerate(read_strings(metadata, key)):
@@ -180,12 +162,12 @@ def _find_end_ids(
     metadata: Mapping[str, object], ids: Mapping[str, int], kinds: list[int], eos_id: int | None
 ) -> frozenset[int]:
     """The ids that end a text. Marks those found by name as what they are in `kinds`."""
-    named = {text: ids[text] for text in END_TEXTS if text in ids}
-    files = {text: ids[text] for text in _FILE_END_TEXTS if text in ids}
-    fims = {text: ids[text] for text in _FIM_TEXTS if text in ids}
-    for id_ in (*named.values(), *files.values(), *fims.values()):
+    named = {text: ids[text] for text in token_names.END & ids.keys()}
+    files = {ids[text] for text in token_names.FILE_END & ids.keys()}
+    fill_ins = {ids[text] for text in token_names.FILL_IN & ids.keys()}
+    for id_ in {*named.values(), *files, *fill_ins}:
         kinds[id_] = TokenKind.CONTROL
-    for text in _HARMONY_TEXTS & ids.keys():
+    for text in token_names.HARMONY & ids.keys():
         kinds[ids[text]] = TokenKind.USER_DEFINED
     if named.keys() >= {"<|end|>", "<|call|>"} and named.keys() & {"<|return|>", "<|flush|>"}:
         # In the harmony format <|end|> closes a channel, and the turn goes on.
@@ -194,7 +176,7 @@ def _find_end_ids(
         # Gemma 4 has </s> as a piece of markup.
         kinds[named.pop("</s>")] = TokenKind.NORMAL
     by_key = (_read_special(metadata, key, len(ids), None) for key in _END_KEYS)
-    found = {*named.values(), *files.values(), *by_key, eos_id}
+    found = {*named.values(), *files, *by_key, eos_id}
     return frozenset(id_ for id_ in found if id_ is not None)
 
 

@@ -1,0 +1,60 @@
+"""What a model file says about text: its tokenizer and its chat template, together.
+
+Knows which metadata keys hold them; the work is done by `tokenizer` and `chat_template`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from inference.text.chat_template import ChatTemplate, default_template
+from inference.text.metadata_fields import read_str
+from inference.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_TEMPLATE_KEY = "tokenizer.chat_template"
+_CHATML_MARKS = ("<|im_end|>", "<|im_start|>")
+
+
+@dataclass(frozen=True)
+class TextModel:
+    """chat_stops: strings that end an answer in a chat, for a model without tokens that do."""
+
+    tokenizer: Tokenizer
+    chat_template: ChatTemplate
+    chat_stops: tuple[str, ...] = ()
+
+    @classmethod
+    def from_metadata(cls, metadata: Mapping[str, object]) -> TextModel:
+        """Raises: TextError, for a vocabulary or a template that is malformed or unsupported."""
+        tokenizer = Tokenizer.from_metadata(metadata)
+        bos_token, eos_token = (
+            tokenizer.token_text(tokenizer.bos_id),
+            tokenizer.token_text(tokenizer.eos_id),
+        )
+        source = read_str(metadata, _TEMPLATE_KEY, "")
+        if source:
+            return cls(tokenizer, ChatTemplate(source, bos_token, eos_token))
+        knows_chatml = all(
+            len(tokenizer.encode(mark, add_special=False, parse_special=True)) == 1
+            for mark in _CHATML_MARKS
+        )
+        return cls(
+            tokenizer,
+            default_template(bos_token, eos_token),
+            () if knows_chatml else _CHATML_MARKS,
+        )
+
+    def encode_chat(self, prompt: str) -> list[int]:
+        """Token ids of a rendered prompt: its control tokens count, and bos comes exactly once.
+
+        Templates differ in whether they write the bos token themselves.
+        """
+        tokenizer = self.tokenizer
+        ids = tokenizer.encode(prompt, add_special=False, parse_special=True)
+        if tokenizer.add_bos and tokenizer.bos_id is not None and ids[:1] != [tokenizer.bos_id]:
+            ids.insert(0, tokenizer.bos_id)
+        return ids
