@@ -63,6 +63,7 @@ class Worker:
         self._sampler = Sampler(vocab_size, config.max_logit_rows)
         self._counts = WorkerCounts()
         self._given_up: deque[Sequence] = deque()
+        self._waiters: list[Waiter] = []  # readers to wake before the next step
         self._closed_why: str | None = None
         self._thread = threading.Thread(target=self._run, name=f"worker-{name}", daemon=True)
 
@@ -118,58 +119,43 @@ class Worker:
             if self._on_failure is not None:
                 self._on_failure(str(error) or type(error).__name__)
 
+    def _end_all(self, why: str, message: str) -> None:
+        """Accept nothing more, and leave nobody waiting."""
+        with self._lock:
+            if self._closed_why is None:
+                self._closed_why = why
+            for sequence in self._scheduler.live():
+                sequence.leave()
+                self._tell(sequence, Finish(FinishReason.ERROR, message))
+            # Fresh books: after a failure the old ones may be what is wrong.
+            self._scheduler = Scheduler(self._config)
+            self._work.notify()
+            waiters = self._take_waiters()
+        wake(waiters)
+
     def _run_steps(self) -> None:
-        waiters: list[Waiter] = []
         while True:
             with self._lock:
-                waiters += self._abort_given_up() + self._end_expired()
+                self._abort_given_up()
+                self._end_expired()
                 if self._closed_why is not None:
-                    break
+                    return
                 plan = self._scheduler.plan()
-                if plan is not None:
-                    batch = self._arrays.fill(plan)
-                elif not waiters:
+                if plan is None and not self._waiters:
                     self._work.wait()
                     continue
+                batch = None if plan is None else self._arrays.fill(plan)
+                waiters = self._take_waiters()
             # Woken here, readers get the GIL while the step below runs without it.
             wake(waiters)
-            waiters = []
-            if plan is not None:
+            if plan is not None and batch is not None:
                 started_s = self._clock()
                 logits = self._executor.step(batch)
                 step_s = self._clock() - started_s
                 wanting = plan.wanting_logits
                 tokens = self._sampler.choose(logits, wanting) if wanting else []
-                waiters = self._commit(plan, tokens, step_s)
-        wake(waiters)
-
-    def _commit(
-        self, plan: StepPlan, tokens: list[Token | SamplingFailed], step_s: float
-    ) -> list[Waiter]:
-        """Take a step's tokens, except those of sequences that were ended meanwhile."""
-        waiters: list[Waiter] = []
-        with self._lock:
-            counts = self._counts
-            counts.num_steps += 1
-            counts.step_s += step_s
-            counts.num_prompt_tokens += plan.end - plan.start
-            if plan.prompt is not None and plan.prompt.state is not State.FINISHED:
-                self._scheduler.prefilled(plan.prompt, plan.end)
-            for sequence, token in zip(plan.wanting_logits, tokens, strict=True):
-                if sequence.state is State.FINISHED:
-                    continue
-                if isinstance(token, SamplingFailed):
-                    waiters += self._end(sequence, Finish(FinishReason.ERROR, str(token)))
-                    continue
-                counts.num_output_tokens += 1
-                finish = sequence.append(token.id)
-                sequence.feed.put(token)
-                if finish is None:
-                    waiters += sequence.feed.take_waiter()
-                else:
-                    waiters += self._end(sequence, finish)
-            self._arrived.notify_all()
-        return waiters
+                with self._lock:
+                    self._commit(plan, tokens, step_s)
 
     def _give_up(self, sequence: Sequence) -> None:
         """Abort, from any thread.
@@ -181,52 +167,60 @@ class Worker:
         self._given_up.append(sequence)
         if self._lock.acquire(blocking=False):
             try:
-                waiters = self._abort_given_up()
+                self._abort_given_up()
+                waiters = self._take_waiters()
             finally:
                 self._lock.release()
             wake(waiters)
 
-    def _abort_given_up(self) -> list[Waiter]:
-        waiters: list[Waiter] = []
+    # All below are called under the lock.
+
+    def _commit(self, plan: StepPlan, tokens: list[Token | SamplingFailed], step_s: float) -> None:
+        """Take a step's tokens, except those of sequences that were ended meanwhile."""
+        self._counts.num_steps += 1
+        self._counts.step_s += step_s
+        self._counts.num_prompt_tokens += plan.end - plan.start
+        if plan.prompt is not None and plan.prompt.state is not State.FINISHED:
+            self._scheduler.prefilled(plan.prompt, plan.end)
+        for sequence, token in zip(plan.wanting_logits, tokens, strict=True):
+            if sequence.state is State.FINISHED:
+                continue
+            if isinstance(token, SamplingFailed):
+                self._end(sequence, Finish(FinishReason.ERROR, str(token)))
+                continue
+            self._counts.num_output_tokens += 1
+            finish = sequence.append(token.id)
+            sequence.feed.put(token)
+            if finish is None:
+                self._waiters += sequence.feed.take_waiter()
+            else:
+                self._end(sequence, finish)
+        self._arrived.notify_all()
+
+    def _abort_given_up(self) -> None:
         while self._given_up:
             sequence = self._given_up.popleft()
             self._counts.num_surplus_tokens += sequence.feed.drop_unread()
             if sequence.state is not State.FINISHED:
-                waiters += self._end(sequence, Finish(FinishReason.ABORTED))
-        return waiters
+                self._end(sequence, Finish(FinishReason.ABORTED))
 
-    def _end_expired(self) -> list[Waiter]:
-        waiters: list[Waiter] = []
+    def _end_expired(self) -> None:
         now_s = self._clock()
         for sequence in self._scheduler.expired(now_s):
             error = QueueTimeout(now_s - sequence.queued_at_s)
-            waiters += self._end(sequence, Finish(FinishReason.ERROR, str(error)), error)
-        return waiters
+            self._end(sequence, Finish(FinishReason.ERROR, str(error)), error)
 
-    def _end_all(self, why: str, message: str) -> None:
-        waiters: list[Waiter] = []
-        with self._lock:
-            if self._closed_why is None:
-                self._closed_why = why
-            for sequence in self._scheduler.live():
-                sequence.leave()
-                waiters += self._tell(sequence, Finish(FinishReason.ERROR, message))
-            # Fresh books: after a failure the old ones may be what is wrong.
-            self._scheduler = Scheduler(self._config)
-            self._work.notify()
-        wake(waiters)
-
-    def _end(
-        self, sequence: Sequence, finish: Finish, error: EngineError | None = None
-    ) -> list[Waiter]:
+    def _end(self, sequence: Sequence, finish: Finish, error: EngineError | None = None) -> None:
         """A sequence finishes: its slot and pages are free for the queue, and its reader knows."""
         self._scheduler.remove(sequence)
-        return self._tell(sequence, finish, error)
+        self._tell(sequence, finish, error)
 
-    def _tell(
-        self, sequence: Sequence, finish: Finish, error: EngineError | None = None
-    ) -> list[Waiter]:
+    def _tell(self, sequence: Sequence, finish: Finish, error: EngineError | None = None) -> None:
         sequence.feed.end(finish, error)
         self._counts.add_ending(finish, error)
+        self._waiters += sequence.feed.take_waiter()
         self._arrived.notify_all()
-        return sequence.feed.take_waiter()
+
+    def _take_waiters(self) -> list[Waiter]:
+        waiters, self._waiters = self._waiters, []
+        return waiters

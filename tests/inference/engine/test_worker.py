@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import gc
+import random
 import threading
 
 import pytest
 
 from inference.engine.config import EngineConfig
-from inference.engine.errors import ContextExceeded, ReplicaClosed
+from inference.engine.errors import ContextExceeded, QueueFull, ReplicaClosed
 from inference.engine.params import FinishReason, SamplingParams, Usage
 from tests.fakes.executor import Gate, greedy_continuation
 from tests.inference.engine.driving import CONFIG, VOCAB_SIZE, read_all, request_of
@@ -315,3 +316,58 @@ def test_stats_count_what_was_done(make_worker):
     assert counts.step_s > 0
     counts.num_steps = 0
     assert worker.stats().counts.num_steps == 7, "a snapshot is a copy"
+
+
+@pytest.mark.parametrize("where", ["_sampler.choose", "_scheduler.prefilled", "_arrays.fill"])
+def test_a_bug_anywhere_in_a_step_leaves_no_reader_waiting(make_worker, monkeypatch, where):
+    def fail(*_args):
+        raise KeyError("a bug")
+
+    worker, _ = make_worker()
+    part, method = where.split(".")
+    monkeypatch.setattr(getattr(worker, part), method, fail)
+    streams = [worker.submit(request_of([i], 5)) for i in range(12)]
+    worker.start()
+    for stream in streams:
+        assert read_all(stream) == []
+        assert stream.finish.reason is FinishReason.ERROR
+    assert_all_free(worker)
+
+
+def test_books_balance_after_many_threads_did_as_they_liked(make_worker):
+    """Submitting, reading, aborting and dropping at once; every accepted sequence ends once."""
+    config = EngineConfig(context_len=128, num_pages=9, num_slots=4, chunk_len=8, queue_depth=6)
+    worker, _ = make_worker(config)
+    worker.start()
+    wrong = []
+
+    def client(seed):
+        rng = random.Random(seed)
+        for _ in range(60):
+            prompt = [rng.randrange(VOCAB_SIZE) for _ in range(rng.randrange(1, 40))]
+            count = rng.randrange(1, 12)
+            try:
+                stream = worker.submit(request_of(prompt, count))
+            except QueueFull:
+                continue
+            deed = rng.randrange(4)
+            if deed == 0:
+                stream.abort()
+            elif deed == 1:
+                stream.wait(20)
+            elif deed == 2 and read_all(stream) != greedy_continuation(prompt, count, VOCAB_SIZE):
+                wrong.append((seed, prompt))
+            stream = None
+
+    threads = [threading.Thread(target=client, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    last = worker.submit(request_of(PROMPT, 2))
+    assert len(read_all(last)) == 2
+    counts = worker.stats().counts
+    assert counts.num_accepted == counts.num_completed + counts.num_aborted
+    assert counts.num_accepted + counts.num_refused == 8 * 60 + 1
+    assert_all_free(worker)
