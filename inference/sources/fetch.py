@@ -128,9 +128,10 @@ class Fetcher:
         configured = self._is_configured(url)
         if url.scheme != "https" and not (configured and url.scheme == "http"):
             raise ForbiddenAddress(shown_url(str(url)), "only https URLs are fetched")
-        if not url.host:
-            raise ForbiddenAddress(shown_url(str(url)), "it has no host")
-        port = url.port or (443 if url.scheme == "https" else 80)
+        default_port = 443 if url.scheme == "https" else 80
+        port = default_port if url.port is None else url.port
+        if not url.host or not 0 < port < 2**16:
+            raise ForbiddenAddress(shown_url(str(url)), "it has no host, or an impossible port")
         if proxied:
             # The proxy looks names up and is the operator's; only a bare address can be judged here.
             if not configured and _is_address(url.host):

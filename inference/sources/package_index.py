@@ -97,9 +97,13 @@ class _Anchors(HTMLParser):
         href = found.get("href")
         if tag != "a" or not href:
             return
-        url, fragment = urldefrag(href)
+        try:
+            url, fragment = urldefrag(href)
+            name = unquote(urlsplit(url).path).rpartition("/")[2]
+        except ValueError:
+            # A malformed link names no file.
+            return
         algorithm, _, digest = fragment.partition("=")
-        name = unquote(urlsplit(url).path).rpartition("/")[2]
         hashes = {algorithm: digest} if digest else {}
         self.files.append(_File(name, url, hashes, yanked="data-yanked" in found))
 
@@ -111,9 +115,13 @@ def _as_wheel(page: Document, package: str, file: _File) -> Wheel | None:
         return None
     if normalized(parts[0]) != package or not file.filename.isprintable():
         return None
+    try:
+        url = urldefrag(urljoin(page.url, file.url))[0]
+    except ValueError:
+        return None
     digest = file.hashes.get("sha256", "").lower()
     remote = RemoteFile(
-        url=urldefrag(urljoin(page.url, file.url))[0],
+        url=url,
         name=file.filename,
         sha256=digest if _SHA256.fullmatch(digest) else None,
         num_bytes=file.size,

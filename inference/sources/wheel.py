@@ -10,6 +10,7 @@ import contextlib
 import re
 import stat
 import zipfile
+import zlib
 from email.parser import HeaderParser
 from typing import TYPE_CHECKING
 
@@ -77,7 +78,7 @@ class Archive:
                 while piece := member.read(_READ_BYTES):
                     done += len(piece)
                     yield piece
-        except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError) as error:
+        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as error:
             raise BadArchive(self.name, f"{_shown(info)} is damaged ({error})") from error
         if done != info.file_size:
             raise BadArchive(self.name, f"{_shown(info)} is shorter than declared")
@@ -116,6 +117,8 @@ def _look_over(name: str, info: zipfile.ZipInfo, max_file_bytes: int) -> None:
         raise BadArchive(name, f"{_shown(info)} is a link")
     if info.flag_bits & 1:
         raise BadArchive(name, f"{_shown(info)} is encrypted")
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise BadArchive(name, f"{_shown(info)} is compressed in a way that wheels do not use")
     if info.file_size > max_file_bytes:
         raise TooLarge(f"{_shown(info)} in {name}", info.file_size, max_file_bytes)
     if info.file_size > _MAX_RATIO * info.compress_size + _MAX_TEXT_BYTES:

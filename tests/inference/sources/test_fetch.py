@@ -1,0 +1,434 @@
+"""Requests, redirects and credentials: where they go, and where they never go."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import ssl
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import httpx
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from inference.sources import fetch
+from inference.sources.address import resolve
+from inference.sources.errors import ForbiddenAddress, SourceUnavailable, TooLarge
+from inference.sources.fetch import Fetcher
+from inference.sources.network import Network
+
+URL = "https://models.example/a.gguf"
+
+
+def fetched(network, url=URL):
+    with Fetcher(network) as fetcher:
+        return fetcher.document(url, accept="*/*")
+
+
+def test_it_works(internet):
+    internet.add(URL, b"body", headers={"Content-Type": "text/x"})
+    document = fetched(internet.network())
+    assert (document.body, document.content_type, document.url) == (b"body", "text/x", URL)
+
+
+def test_the_connection_goes_to_the_address_that_was_checked(internet):
+    """The name is looked up once; host header and certificate check still use the name."""
+    internet.add(URL)
+    fetched(internet.network())
+    ((_, request),) = internet.requests
+    assert request.url.host == "93.184.216.34"
+    assert request.headers["Host"] == "models.example"
+    assert request.extensions["sni_hostname"] == "models.example"
+
+
+def test_bodies_are_asked_for_as_they_are(internet):
+    internet.add(URL)
+    fetched(internet.network())
+    assert internet.requests[0][1].headers["Accept-Encoding"] == "identity"
+
+
+def test_a_compressed_body_is_refused(internet):
+    internet.add(URL, content=iter([b"\x1f\x8b"]), headers={"Content-Encoding": "gzip"})
+    with pytest.raises(SourceUnavailable, match="compressed body"):
+        fetched(internet.network())
+
+
+def test_a_document_has_a_largest_size(internet, monkeypatch):
+    monkeypatch.setattr(fetch, "MAX_DOCUMENT_BYTES", 1000)
+    internet.add(URL, content=iter([b"x" * 600, b"y" * 600, b"z"]))
+    with pytest.raises(TooLarge):
+        fetched(internet.network())
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_redirects_are_followed(internet, status):
+    internet.redirect(URL, "https://cdn.example/b?sig=1", status)
+    internet.add("https://cdn.example/b?sig=1", b"there")
+    document = fetched(internet.network())
+    assert (document.body, document.url) == (b"there", "https://cdn.example/b?sig=1")
+
+
+def test_a_relative_redirect_stays_on_its_host(internet):
+    internet.redirect(URL, "/elsewhere")
+    internet.add("https://models.example/elsewhere", b"there")
+    assert fetched(internet.network()).body == b"there"
+
+
+def test_a_redirect_in_circles_ends(internet):
+    internet.redirect(URL, URL)
+    with pytest.raises(SourceUnavailable, match="redirects more than 5 times"):
+        fetched(internet.network())
+    assert len(internet.requests) == fetch.MAX_HOPS
+
+
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1", "10.1.2.3", "169.254.169.254", "::1", "fd00::1", "::ffff:10.0.0.1"]
+)
+def test_a_redirect_to_a_private_address_is_refused_before_it_is_contacted(internet, address):
+    internet.redirect(URL, "https://inside.example/b")
+    internet.add("https://inside.example/b", b"secret")
+    internet.addresses["inside.example"] = [address]
+    with pytest.raises(ForbiddenAddress, match="not on the public internet"):
+        fetched(internet.network())
+    assert internet.urls() == [URL]
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["127.0.0.1", "127.1", "2130706433", "0x7f000001", "[::1]", "[::ffff:7f00:1]", "localhost"],
+)
+def test_a_redirect_to_a_spelled_out_private_address_is_refused(internet, host):
+    internet.redirect(URL, f"https://{host}/b")
+    network = internet.network(
+        resolve=lambda name, port: (
+            ["93.184.216.34"] if name == "models.example" else resolve(name, port)
+        )
+    )
+    with pytest.raises(ForbiddenAddress):
+        fetched(network)
+    assert internet.urls() == [URL]
+
+
+@pytest.mark.parametrize(
+    "location",
+    ["http://models.example/b", "ftp://models.example/b", "file:///etc/passwd", "gopher://x/"],
+)
+def test_a_redirect_away_from_https_is_refused(internet, location):
+    internet.redirect(URL, location)
+    with pytest.raises(ForbiddenAddress, match="only https"):
+        fetched(internet.network())
+    assert internet.urls() == [URL]
+
+
+def test_a_redirect_with_credentials_is_refused(internet):
+    internet.redirect(URL, "https://user:pw@cdn.example/b")
+    with pytest.raises(ForbiddenAddress) as caught:
+        fetched(internet.network())
+    assert "pw" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "location", ["", "https://[::1/x", "https://host:99999/x", "https://host:0/x"]
+)
+def test_a_malformed_redirect_is_refused(internet, location):
+    internet.redirect(URL, location)
+    with pytest.raises((SourceUnavailable, ForbiddenAddress)):
+        fetched(internet.network())
+    assert internet.urls() == [URL]
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "transient"),
+    [
+        (401, "set a token", False),
+        (403, "terms may have to be accepted", False),
+        (404, "does not exist", False),
+        (410, "status 410", False),
+        (429, "status 429", True),
+        (500, "status 500", True),
+        (503, "status 503", True),
+        (206, "status 206", False),
+        (204, "status 204", False),
+    ],
+)
+def test_a_status_other_than_200_is_named(internet, status, words, transient):
+    internet.add(URL, status=status)
+    with pytest.raises(SourceUnavailable, match=words) as caught:
+        fetched(internet.network())
+    assert caught.value.transient is transient
+
+
+def test_messages_hold_no_signature_and_no_password(internet):
+    url = "https://models.example/a.gguf?X-Signature=secret"
+    internet.add(url, status=404)
+    with pytest.raises(SourceUnavailable) as caught:
+        fetched(internet.network(), url)
+    assert str(caught.value) == "https://models.example/a.gguf does not exist (404)."
+
+
+def test_the_hubs_token_goes_to_the_hub_alone(internet):
+    internet.redirect("https://huggingface.co/f", "https://cdn.example/f")
+    internet.add("https://cdn.example/f", b"x")
+    fetched(internet.network(hub_token="hf_secret"), "https://huggingface.co/f")
+    (_, first), (_, second) = internet.requests
+    assert first.headers["Authorization"] == "Bearer hf_secret"
+    assert "Authorization" not in second.headers
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://huggingface.co.evil.example/f",
+        "https://huggingface.co:8443/f",
+        "https://cdn.huggingface.co/f",
+    ],
+)
+def test_the_hubs_token_does_not_go_to_similar_origins(internet, url):
+    internet.add(url)
+    fetched(internet.network(hub_token="hf_secret"), url)
+    assert "Authorization" not in internet.requests[0][1].headers
+
+
+def test_an_indexs_password_goes_to_the_index_alone(internet):
+    network = internet.network(index_url="https://me:pw@pip.example/simple")
+    internet.redirect("https://pip.example/simple/a/", "https://files.example/a/")
+    internet.add("https://files.example/a/")
+    fetched(network, "https://me:pw@pip.example/simple/a/")
+    (_, first), (_, second) = internet.requests
+    assert first.headers["Authorization"] == "Basic bWU6cHc="
+    assert first.url.userinfo == b"" and "Authorization" not in second.headers
+
+
+def test_secrets_do_not_show_in_a_networks_text():
+    shown = repr(Network(hub_token="hf_secret", proxy_url="http://me:pw@proxy:3128"))
+    assert "hf_secret" not in shown and "pw" not in shown
+
+
+def test_the_configured_index_may_be_in_the_local_network(internet):
+    internet.addresses["pip.lan"] = ["192.168.1.5"]
+    internet.add("http://pip.lan:3141/simple/a/", b"page")
+    network = internet.network(index_url="http://pip.lan:3141/simple")
+    assert fetched(network, "http://pip.lan:3141/simple/a/").body == b"page"
+
+
+@pytest.mark.parametrize(
+    "url", ["http://pip.lan:80/x", "https://pip.lan:3141/x", "https://nas.lan/x"]
+)
+def test_its_neighbours_may_not(internet, url):
+    internet.addresses |= {"pip.lan": ["192.168.1.5"], "nas.lan": ["192.168.1.6"]}
+    network = internet.network(index_url="http://pip.lan:3141/simple")
+    with pytest.raises(ForbiddenAddress):
+        fetched(network, url)
+    assert not internet.requests
+
+
+@pytest.mark.parametrize(("index", "allowed"), [("pypi.org", True), ("pip.example", False)])
+def test_pypi_is_chosen_together_with_the_host_of_its_files(internet, index, allowed):
+    """Where a mirror answers for both names, it answers in the local network."""
+    internet.addresses |= {"pypi.org": ["10.0.0.1"], "files.pythonhosted.org": ["10.0.0.1"]}
+    internet.add("https://files.pythonhosted.org/f", b"wheel")
+    network = internet.network(index_url=f"https://{index}/simple")
+    if allowed:
+        assert fetched(network, "https://files.pythonhosted.org/f").body == b"wheel"
+    else:
+        with pytest.raises(ForbiddenAddress):
+            fetched(network, "https://files.pythonhosted.org/f")
+
+
+def test_every_address_of_a_host_is_tried(internet):
+    tried = []
+
+    def handle(request):
+        tried.append(request.url.host)
+        if len(tried) < 3:
+            raise httpx.ConnectError("refused")
+        return httpx.Response(200, stream=httpx.ByteStream(b"third"))
+
+    network = internet.network(
+        transport=httpx.MockTransport(handle),
+        resolve=lambda host, port: ["93.184.216.34", "2606:2800:220:1::1", "1.1.1.1"],
+    )
+    assert fetched(network).body == b"third"
+    assert tried == ["93.184.216.34", "2606:2800:220:1::1", "1.1.1.1"]
+
+
+def test_a_host_that_cannot_be_reached_may_be_later(internet):
+    def refuse(request):
+        raise httpx.ConnectError("refused")
+
+    with pytest.raises(SourceUnavailable) as caught:
+        fetched(internet.network(transport=httpx.MockTransport(refuse)))
+    assert caught.value.transient and "cannot be reached" in str(caught.value)
+
+
+def test_a_file_without_certificates_is_named(tmp_path):
+    bundle = tmp_path / "ca.pem"
+    bundle.write_text("nothing")
+    with pytest.raises(SourceUnavailable, match=r"ca\.pem holds no readable certificates"):
+        Fetcher(Network(extra_ca=bundle))
+
+
+@pytest.mark.parametrize("proxy", ["nonsense", "gopher://proxy:70"])
+def test_a_proxy_that_cannot_be_used_is_named(proxy):
+    with pytest.raises(SourceUnavailable, match="The configured proxy cannot be used"):
+        Fetcher(Network(proxy_url=proxy))
+
+
+class Secure:
+    """An https server on this machine, with a certificate of its own authority for `name`."""
+
+    def __init__(self, folder, name):
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        now = datetime.datetime.now(datetime.UTC)
+        names = [x509.DNSName(name), x509.IPAddress(ipaddress.ip_address("192.0.2.1"))]
+        certificate = (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(subject)
+            .public_key(key.public_key())
+            .serial_number(1)
+            .not_valid_before(now - datetime.timedelta(days=1))
+            .not_valid_after(now + datetime.timedelta(days=1))
+            .add_extension(x509.SubjectAlternativeName(names), critical=False)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .sign(key, hashes.SHA256())
+        )
+        self.bundle = folder / "ca.pem"
+        self.bundle.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+        key_file = folder / "key.pem"
+        key_file.write_bytes(
+            key.private_bytes(
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.PKCS8,
+                serialization.NoEncryption(),
+            )
+        )
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.send_response(200)
+                self.send_header("Content-Length", "2")
+                self.end_headers()
+                self.wfile.write(b"ok")
+
+            def log_message(self, *args):
+                pass
+
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.bundle, key_file)
+
+        class Server(HTTPServer):
+            def get_request(self):
+                connection, address = super().get_request()
+                return context.wrap_socket(connection, server_side=True), address
+
+            def handle_error(self, request, client_address):
+                pass
+
+        self._server = Server(("127.0.0.1", 0), Handler)
+        self.port = self._server.server_port
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+        self._thread.start()
+
+    def close(self):
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+@pytest.fixture
+def secure(tmp_path):
+    server = Secure(tmp_path, "pip.example")
+    yield server
+    server.close()
+
+
+def secure_network(secure, host="pip.example", **changes):
+    return Network(
+        index_url=f"https://{host}:{secure.port}/simple",
+        resolve=lambda host, port: ["127.0.0.1"],
+        **changes,
+    )
+
+
+def test_a_certificate_of_a_trusted_authority_is_checked_against_the_name(secure):
+    network = secure_network(secure, extra_ca=secure.bundle)
+    assert fetched(network, f"{network.index_url}/").body == b"ok"
+
+
+def test_a_certificate_for_another_name_is_refused(secure):
+    network = secure_network(secure, host="other.example", extra_ca=secure.bundle)
+    with pytest.raises(SourceUnavailable, match=r"(?i)hostname mismatch"):
+        fetched(network, f"{network.index_url}/")
+
+
+def test_a_certificate_of_an_unknown_authority_is_refused(secure):
+    network = secure_network(secure)
+    with pytest.raises(SourceUnavailable, match=r"(?i)certificate verify failed"):
+        fetched(network, f"{network.index_url}/")
+
+
+class Proxy:
+    """A plain proxy that remembers what it was asked for and refuses it."""
+
+    def __init__(self):
+        outer = self
+        self.asked = []
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_CONNECT(self):
+                outer.asked.append(self.path)
+                self.send_error(502)
+
+            def log_message(self, *args):
+                pass
+
+        self._server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+        self._thread.start()
+
+    def close(self):
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+@pytest.fixture
+def proxy():
+    proxy = Proxy()
+    yield proxy
+    proxy.close()
+
+
+def test_a_proxy_is_asked_by_name(proxy):
+    """It does the looking-up: names may mean nothing on this side of it."""
+    with pytest.raises(SourceUnavailable):
+        fetched(Network(proxy_url=proxy.url))
+    assert proxy.asked == ["models.example:443"]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "169.254.169.254"])
+def test_a_proxy_is_not_asked_for_private_addresses(proxy, host):
+    with pytest.raises(ForbiddenAddress):
+        fetched(Network(proxy_url=proxy.url), f"https://{host}/a.gguf")
+    assert not proxy.asked
+
+
+@pytest.mark.parametrize("names", [("models.example",), (".example",), ("example",), ("*",)])
+def test_hosts_can_be_excepted_from_the_proxy(proxy, names):
+    network = Network(proxy_url=proxy.url, no_proxy=names, resolve=lambda host, port: ["10.0.0.1"])
+    with pytest.raises(ForbiddenAddress):
+        fetched(network)
+    assert not proxy.asked
+
+
+def test_other_hosts_are_not_excepted(proxy):
+    with pytest.raises(SourceUnavailable):
+        fetched(Network(proxy_url=proxy.url, no_proxy=("ample", "models.example.org")))
+    assert proxy.asked
