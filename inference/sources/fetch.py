@@ -98,6 +98,7 @@ class Fetcher:
         addresses = self._checked_addresses(url, proxied=client is self._proxied)
         sent = {**headers, **self._credentials(url), "Host": url.netloc.decode("ascii")}
         where = shown_url(str(url))
+        name = url.raw_host.decode("ascii")
         failure: Exception | None = None
         for address in addresses:
             # To the address that was checked, not to whatever the name means a moment later.
@@ -105,7 +106,7 @@ class Fetcher:
                 "GET",
                 url.copy_with(host=address, username=None, password=None),
                 headers=sent,
-                extensions={"sni_hostname": url.host},
+                extensions={"sni_hostname": name},
             )
             try:
                 return client.send(request, stream=True, auth=None, follow_redirects=False)
@@ -137,7 +138,7 @@ class Fetcher:
             if not configured and _is_address(url.host):
                 require_global(url.host, [url.host])
             return [url.host]
-        addresses = list(self.network.resolve(url.host, port))
+        addresses = list(self.network.resolve(url.raw_host.decode("ascii"), port))
         if not configured:
             require_global(url.host, addresses)
         return addresses

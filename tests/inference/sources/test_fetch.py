@@ -35,6 +35,19 @@ def test_the_connection_goes_to_the_address_that_was_checked(internet):
     assert request.extensions["sni_hostname"] == "models.example"
 
 
+def test_a_name_beyond_ascii_is_looked_up_and_checked_in_its_encoded_form(internet):
+    asked = []
+
+    def resolve(host, port):
+        asked.append((host, port))
+        return ["93.184.216.34"]
+
+    internet.add("https://xn--mller-kva.example/a")
+    fetched(internet.network(resolve=resolve), "https://müller.example/a")
+    assert asked == [("xn--mller-kva.example", 443)]
+    assert internet.requests[0][1].extensions["sni_hostname"] == "xn--mller-kva.example"
+
+
 def test_bodies_are_asked_for_as_they_are(internet):
     internet.add(URL)
     fetched(internet.network())
