@@ -83,10 +83,11 @@ def _read_array(
     if key not in metadata:
         return None
     values = metadata[key]
-    if not isinstance(values, list | np.ndarray) or (
-        isinstance(values, list) and not all(isinstance(v, int | float) for v in values)
-    ):
+    flat = isinstance(values, np.ndarray) and values.ndim == 1
+    numbers = isinstance(values, list) and all(isinstance(v, int | float) for v in values)
+    if not flat and not numbers:
         raise TextError(key, "is not an array of numbers")
-    if len(values) != length:
-        raise TextError(key, f"has {len(values)} entries for {length} tokens")
-    return np.asarray(values)
+    array = np.asarray(values)
+    if len(array) != length:
+        raise TextError(key, f"has {len(array)} entries for {length} tokens")
+    return array

@@ -65,6 +65,7 @@ class TemplateProcess:
         request = {"context": context, "now": now.isoformat(), "limits": asdict(limits)}
         with self._lock:
             if self._process.poll() is not None:
+                self._finalizer()
                 self._process = self._start()
             return _ask(self._process, request)
 
@@ -77,7 +78,7 @@ class TemplateProcess:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        weakref.finalize(self, _end, process)
+        self._finalizer = weakref.finalize(self, _end, process)
         _ask(process, {"source": self._source, "limits": asdict(_COMPILE_LIMITS)})
         return process
 
@@ -90,9 +91,12 @@ def _ask(process: subprocess.Popen[bytes], request: Mapping[str, object]) -> str
         raise TemplateError(f"The conversation is no plain JSON: {error}.") from error
     try:
         answer = json.loads(_exchange(process, LENGTH.pack(len(payload)) + payload))
-    except (OSError, EOFError) as error:
+    except BaseException as error:
+        # Whatever happened, the next question would get this one's answer.
         _end(process)
-        raise TemplateLimitExceeded from error
+        if isinstance(error, OSError | EOFError):
+            raise TemplateLimitExceeded from error
+        raise
     if answer.get("out_of_fuel"):
         raise TemplateLimitExceeded
     if "error" in answer:

@@ -125,7 +125,7 @@ def _answer(renderer: Renderer, request: dict[str, Any]) -> dict[str, object]:
     except _FAILURES as error:
         return _describe(error)
     finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
+        _lift_limits()
 
 
 def _limit(limits: dict[str, Any]) -> None:
@@ -136,6 +136,13 @@ def _limit(limits: dict[str, Any]) -> None:
     _, most = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (limits["memory_bytes"], most))
     signal.setitimer(signal.ITIMER_PROF, limits["cpu_s"])
+
+
+def _lift_limits() -> None:
+    """Between renderings there are none: the next conversation may be a longer one."""
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
 def _read_frame(pipe: BinaryIO) -> Any:
@@ -162,7 +169,7 @@ def main() -> None:
     except _FAILURES as error:
         _write_frame(answers, _describe(error))
         return
-    signal.setitimer(signal.ITIMER_PROF, 0)
+    _lift_limits()
     _write_frame(answers, {"text": ""})
     while True:
         _write_frame(answers, _answer(renderer, _read_frame(requests)))
