@@ -51,26 +51,36 @@ def completion_logprobs(tokenizer: Tokenizer, placed: Iterable[PlacedToken]) -> 
     made = CompletionLogprobs([], [], [], [])
     for each in placed:
         found = _logprobs(each)
-        made.tokens.append(token_text(tokenizer, each.token.id))
+        made.tokens.append(_key(tokenizer, each.token.id))
         made.token_logprobs.append(found.logprob)
-        made.top_logprobs.append({token_text(tokenizer, i): value for i, value in found.top})
+        made.top_logprobs.append({_key(tokenizer, i): value for i, value in found.top})
         made.text_offset.append(each.offset)
     return made
 
 
-def token_text(tokenizer: Tokenizer, token_id: int) -> str:
-    """The token by itself; a piece of a character becomes U+FFFD, and `bytes` tells what it was."""
-    return tokenizer.token_bytes(token_id, special=True).decode(errors="replace")
+def _key(tokenizer: Tokenizer, token_id: int) -> str:
+    """The token's text, or its bytes in OpenAI's notation: pieces of characters must not look alike."""
+    raw = tokenizer.token_bytes(token_id, special=True)
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return "bytes:" + "".join(f"\\x{byte:02x}" for byte in raw)
 
 
 def _chat_token(tokenizer: Tokenizer, placed: PlacedToken) -> ChatTokenLogprob:
     found = _logprobs(placed)
-    raw = tokenizer.token_bytes(placed.token.id, special=True)
-    top = [
-        TopLogprob(token_text(tokenizer, i), value, list(tokenizer.token_bytes(i, special=True)))
-        for i, value in found.top
-    ]
-    return ChatTokenLogprob(raw.decode(errors="replace"), found.logprob, list(raw), top)
+    text, raw = _text_and_bytes(tokenizer, placed.token.id)
+    top = []
+    for token_id, logprob in found.top:
+        top_text, top_raw = _text_and_bytes(tokenizer, token_id)
+        top.append(TopLogprob(top_text, logprob, top_raw))
+    return ChatTokenLogprob(text, found.logprob, raw, top)
+
+
+def _text_and_bytes(tokenizer: Tokenizer, token_id: int) -> tuple[str, list[int]]:
+    """A piece of a character becomes U+FFFD; its bytes tell what it was."""
+    raw = tokenizer.token_bytes(token_id, special=True)
+    return raw.decode(errors="replace"), list(raw)
 
 
 def _logprobs(placed: PlacedToken) -> TokenLogprobs:

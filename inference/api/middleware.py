@@ -84,6 +84,8 @@ class ApiMiddleware:
         holding.close()
         if response.status_code >= 400 and not _is_json(response):
             response = _reply(of_status(response.status_code))
+        if isinstance(response, HttpResponse):
+            response["Content-Length"] = str(len(response.content))
         return response
 
     async def _call_view(self, request: HttpRequest) -> HttpResponseBase:

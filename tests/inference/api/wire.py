@@ -101,9 +101,8 @@ def request_bytes(method: str, path: str, body: object = None, **headers: str) -
     return f"{method} {path} HTTP/1.1\r\n{head}\r\n".encode("latin-1") + raw
 
 
-def read_answer(connection: socket.socket, is_head: bool = False) -> Answer:
-    """Everything up to the end of the connection."""
-    received = b""
+def read_answer(connection: socket.socket, received: bytes = b"", is_head: bool = False) -> Answer:
+    """Everything up to the end of the connection; `received` was read before."""
     while piece := connection.recv(65536):
         received += piece
     head, _, body = received.partition(b"\r\n\r\n")
@@ -113,6 +112,16 @@ def read_answer(connection: socket.socket, is_head: bool = False) -> Answer:
     if headers.get("transfer-encoding") == "chunked" and not is_head:
         body = _unchunked(body)
     return Answer(int(status_line.split(" ")[1]), headers, body)
+
+
+def read_until(connection: socket.socket, mark: bytes, count: int = 1) -> bytes:
+    """What came up to the piece that holds the mark, so many times in all."""
+    received = b""
+    while received.count(mark) < count:
+        piece = connection.recv(65536)
+        assert piece, f"the connection ended before {mark!r}: {received[-500:]!r}"
+        received += piece
+    return received
 
 
 def _unchunked(body: bytes) -> bytes:
