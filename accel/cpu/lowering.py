@@ -48,7 +48,7 @@ def check(program: Program, limits: Limits) -> None:
             raise UnsupportedProgram("cpu", f"the op {op.kind}")
         if op.attrs.get("activation", "silu") not in ACTIVATIONS:
             raise UnsupportedProgram("cpu", f"the activation {op.attrs['activation']}")
-        if any(buffer.width % 16 for buffer in op.inputs):
+        if "rms_norm" in op.kind and op.output.width % 16:
             raise UnsupportedProgram("cpu", f"{op.kind} of a width that is no multiple of 16")
         if op.attrs.get("head_dim", 16) % 16:
             raise UnsupportedProgram("cpu", f"attention heads of {op.attrs['head_dim']} values")
@@ -161,10 +161,10 @@ class _Lowering:
         self._product(op, self._weights.parts(op), self._output(op), STORE)
 
     def _matmul_add(self, op: Op) -> None:
-        """Adds into the residual where it lies if nobody reads it later, else into a copy."""
-        residual = op.inputs[1]
+        """Adds into the residual where it lies if nothing else reads it, now or later; else into a copy."""
+        x, residual = op.inputs
         area = self._floats(residual)
-        if self._unread[residual]:
+        if self._unread[residual] or x == residual:
             out = self._output(op)
             columns: dict[str, Column] = {
                 "K": round_up(residual.width, 16),

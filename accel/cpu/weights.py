@@ -48,11 +48,13 @@ class PackedWeights:
         return self._parts[weight]
 
     def vector(self, vector: Vector | None) -> int:
-        """Address of float32 values; 0 for none."""
+        """Address of float32 values, padded to whole SIMD vectors; 0 for none."""
         if vector is None:
             return 0
         if vector not in self._vectors:
-            self._vectors[vector] = np.ascontiguousarray(vector.values, np.float32)
+            padded = np.zeros(round_up(len(vector.values), 16), np.float32)
+            padded[: len(vector.values)] = vector.values
+            self._vectors[vector] = padded
         return self._vectors[vector].ctypes.data
 
     def angles(self, rope: RopeTable, num_pages: int) -> AngleTables:

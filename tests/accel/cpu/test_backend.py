@@ -1,0 +1,123 @@
+"""Compiling: what it reports, what it measures, and that nothing is left for the first request."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from accel.cpu.attention_lowering import page_bytes
+from accel.cpu.backend import CpuBackend, kernel_cache_misses
+from accel.cpu.memory import Arena
+from accel.errors import OutOfMemory, UnsupportedProgram
+from kernels.cpu import kernel_cache
+from tests.accel.cpu.models import (
+    VOCAB_SIZE,
+    Attention,
+    attention_program,
+    batch,
+    limits,
+    run_prompt,
+    shuffled_pages,
+    silent,
+)
+from tests.kernels.cpu.subprocesses import run_python
+
+LIMITS = limits(64, num_slots=2)
+
+
+@pytest.fixture
+def executor():
+    made = CpuBackend().compile(attention_program(Attention()), LIMITS, silent)
+    yield made
+    made.close()
+
+
+def test_importing_the_backend_imports_no_numba():
+    """A process that never compiles never pays for numba."""
+    code = "import sys, accel.cpu.backend; print('numba' in sys.modules)"
+    assert run_python(code) == "False"
+
+
+def test_progress_goes_through_both_phases():
+    """Shares of each phase rise from 0 to 1."""
+    seen = {}
+    CpuBackend().compile(
+        attention_program(Attention()),
+        LIMITS,
+        lambda phase, share: seen.setdefault(phase, []).append(share),
+    ).close()
+    assert list(seen) == ["packing weights", "compiling kernels"]
+    for shares in seen.values():
+        assert shares == sorted(shares)
+        assert shares[0] == 0.0
+        assert shares[-1] == 1.0
+
+
+def test_nothing_is_compiled_after_compile(executor):
+    """Steps of every kind find their kernels ready."""
+    before = kernel_cache_misses()
+    for chunk_len in (1, 9, 40):
+        run_prompt(executor, np.arange(40), LIMITS, chunk_len)
+    assert kernel_cache_misses() == before
+
+
+def test_a_second_process_compiles_nothing(executor):
+    """What one process compiled the next one loads."""
+    code = """
+from accel.cpu.backend import CpuBackend, kernel_cache_misses
+from tests.accel.cpu.models import Attention, attention_program, limits, silent
+CpuBackend().compile(attention_program(Attention()), limits(64, num_slots=2), silent).close()
+print(kernel_cache_misses())
+"""
+    assert run_python(code) == "0"
+
+
+def test_memory(executor):
+    """Pages are counted exactly; weights in whole groups of rows."""
+    shape = attention_program(Attention()).kv_layers[0]
+    assert page_bytes(shape) == 2 * 2 * 2 * 32 * 32
+    assert executor.memory.kv_bytes == LIMITS.num_pages * page_bytes(shape)
+    rows = 80 + 256 + 32 + 80  # embedding, stacked q k v, output of attention, logits
+    ks = 80 * 32 + 256 * 32 + 32 * 128 + 80 * 32
+    assert rows == 448
+    assert executor.memory.weight_bytes == 4 * ks
+
+
+def test_logits_of_the_rows_that_want_them(executor):
+    """Any rows, in order; none at all gives an empty result."""
+    table = shuffled_pages(LIMITS)
+    ids, positions, slots = np.arange(12), np.arange(12), np.zeros(12)
+    every = executor.step(batch(ids, positions, slots, np.arange(12), table)).copy()
+    assert every.shape == (12, VOCAB_SIZE)
+    some = executor.step(batch(ids, positions, slots, [2, 7, 11], table)).copy()
+    np.testing.assert_array_equal(some, every[[2, 7, 11]])
+    assert executor.step(batch(ids, positions, slots, [], table)).shape == (0, VOCAB_SIZE)
+
+
+def test_one_instruction_set_a_process():
+    """A second backend may not choose another one; the refusal says so."""
+    other = next(isa for isa in kernel_cache.ISAS if isa != kernel_cache.configure().isa)
+    with pytest.raises(UnsupportedProgram, match="start another process"):
+        CpuBackend(isa=other).compile(attention_program(Attention()), LIMITS, silent)
+
+
+def test_memory_that_cannot_be_had():
+    """The refusal names what it was for and how much."""
+    with pytest.raises(OutOfMemory) as caught:
+        Arena("weights").take(1 << 60)
+    assert caught.value.what == "weights"
+    assert caught.value.wanted_bytes == 1 << 60
+
+
+def test_arena():
+    """Pieces are zeroed, apart, on cache lines, and counted."""
+    arena = Arena("test")
+    pieces = [arena.take(n) for n in (1, 100, 64 << 20, 7)]
+    for piece in pieces:
+        assert piece.ctypes.data % 64 == 0
+        assert not piece[:: 1 << 12].any()
+    starts = sorted((p.ctypes.data, p.ctypes.data + len(p)) for p in pieces)
+    assert all(a[1] <= b[0] for a, b in itertools.pairwise(starts))
+    assert arena.taken_bytes == 64 + 128 + (64 << 20) + 64
