@@ -109,14 +109,12 @@ class ChatTemplate:
     def _find_traits(self) -> TemplateTraits:
         as_text = self._try([{"role": "user", "content": _NEEDLE}])
         as_parts = self._try([{"role": "user", "content": [{"type": "text", "text": _NEEDLE}]}])
+        with_object = self._try_call(json.loads(_JSON_NEEDLE))
+        # An object fails, or is printed as Python prints one, where text is wanted.
+        object_spoils = not with_object or _REPR_NEEDLE in with_object
         return TemplateTraits(
             takes_parts=_NEEDLE in as_parts and as_parts == (as_text or as_parts),
-            takes_argument_text=(
-                _JSON_NEEDLE in self._try_call(_JSON_NEEDLE)
-                # An object would fail, or be printed as Python prints one.
-                and (self._try_call(json.loads(_JSON_NEEDLE)) or _REPR_NEEDLE).find(_REPR_NEEDLE)
-                >= 0
-            ),
+            takes_argument_text=object_spoils and _JSON_NEEDLE in self._try_call(_JSON_NEEDLE),
             knows_null_content=_NULL_CONTENT.search(self._source) is not None,
             knows_developer=_DEVELOPER.search(self._source) is not None,
         )

@@ -40,7 +40,8 @@ class SpecialTokens:
             yield id_
             start = end
             if id_ in self._rstrip_ids:
-                start += len(text[end:]) - len(text[end:].lstrip(_WHITE_SPACE))
+                while start < len(text) and text[start] in _WHITE_SPACE:
+                    start += 1
         if start < len(text):
             yield text[start:]
 

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from inference.text.errors import TextError
 from inference.text.tokenizer import Tokenizer
@@ -125,3 +127,36 @@ def test_phi3_tokens_swallow_the_white_space_after_them(bpe_metadata: dict) -> N
     phi = Tokenizer.from_metadata(bpe_metadata | {"general.name": "Phi-3 mini"})
     ids = phi.encode("<|im_end|> \n a", add_special=False, parse_special=True)
     assert [phi.token_text(i) for i in ids] == ["<|im_end|>", "a"]
+
+
+ANY_VALUE = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**70), 2**70),
+    st.floats(),
+    st.text(max_size=4),
+    st.lists(st.one_of(st.text(max_size=3), st.integers(-2, 300), st.none()), max_size=300),
+    st.integers(0, 300).map(lambda n: np.arange(n, dtype=np.int32)),
+    st.integers(0, 300).map(lambda n: np.zeros(n, np.float32)),
+)
+OTHER_KEYS = ["scores", "add_bos_token", "add_eos_token", "add_space_prefix", "unknown_token_id"]
+
+
+@settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data())
+def test_any_value_anywhere_is_taken_or_refused(
+    data: st.DataObject, bpe_metadata: dict, spm_metadata: dict
+) -> None:
+    """Nothing but TextError comes out, and a vocabulary that is taken can encode and decode."""
+    metadata = dict(data.draw(st.sampled_from([bpe_metadata, spm_metadata])))
+    names = [*metadata, *(KEY + name for name in OTHER_KEYS)]
+    for key in data.draw(st.lists(st.sampled_from(names), min_size=1, max_size=2)):
+        metadata[key] = data.draw(ANY_VALUE)
+    try:
+        tokenizer = Tokenizer.from_metadata(metadata)
+    except TextError:
+        return
+    ids = tokenizer.encode("ab <s>é", add_special=True, parse_special=True)
+    assert isinstance(tokenizer.decode(ids), str)
