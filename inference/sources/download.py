@@ -102,26 +102,15 @@ def _attempt(
     note_path = part.with_name(part.name + ".json")
     note = _read_note(note_path)
     begin = _resumable_bytes(remote, note, file)
-    headers = {"Accept": "*/*"}
-    if begin and note is not None:
-        headers["Range"] = f"bytes={begin}-"
-        if note.etag is not None:
-            headers["If-Range"] = note.etag
-    with fetcher.stream(remote.url, headers) as response:
-        if begin and not _continues(response, begin, note):
-            # The remote file is another one now, or its host does not resume: from the start.
-            begin = 0
-            if response.status_code != 200:
-                _discard(file, note_path)
-                raise SourceUnavailable(
-                    shown_url(remote.url), "could not be resumed", transient=True
-                )
-        if not begin:
-            require_success(response)
+    with fetcher.stream(remote.url, _range_headers(begin, note)) as response:
+        if begin and note is not None and _continues(response, begin, note):
+            total = note.num_bytes
+        else:
+            _require_whole(response, remote, file, note_path)
+            begin, total = 0, _promised_bytes(response)
             file.truncate(0)
-        total = _promised_bytes(response, begin)
+            _write_note(note_path, _Note(remote.url, _strong_etag(response), total))
         _check_size(fetcher, remote, total, begin, part)
-        _write_note(note_path, _Note(remote.url, _strong_etag(response), total))
         digest = _hash_prefix(file, begin)
         done = begin
         progress(done, total)
@@ -155,21 +144,41 @@ def _resumable_bytes(remote: RemoteFile, note: _Note | None, file: IO[bytes]) ->
     if note.etag is None and remote.sha256 is None:
         return 0
     # The last byte is fetched again, so that there is always a range to ask for.
-    keep = min(have, note.num_bytes - 1)
+    keep = max(min(have, note.num_bytes - 1), 0)
     file.truncate(keep)
     return keep
 
 
-def _continues(response: httpx.Response, begin: int, note: _Note | None) -> bool:
-    if response.status_code != 206 or note is None:
-        return False
+def _range_headers(begin: int, note: _Note | None) -> dict[str, str]:
+    headers = {"Accept": "*/*"}
+    if begin and note is not None:
+        headers["Range"] = f"bytes={begin}-"
+        if note.etag is not None:
+            headers["If-Range"] = note.etag
+    return headers
+
+
+def _continues(response: httpx.Response, begin: int, note: _Note) -> bool:
+    """Whether the response is the rest of the same file, from `begin` on."""
     found = _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", ""))
-    return found is not None and (int(found[1]), int(found[2])) == (begin, note.num_bytes)
+    if response.status_code != 206 or found is None:
+        return False
+    return (int(found[1]), int(found[2])) == (begin, note.num_bytes)
 
 
-def _promised_bytes(response: httpx.Response, begin: int) -> int | None:
+def _require_whole(
+    response: httpx.Response, remote: RemoteFile, file: IO[bytes], note_path: Path
+) -> None:
+    """Refuse what is not the file from its start. A part that cannot be continued is given up."""
+    if response.status_code in (206, 416):
+        _discard(file, note_path)
+        raise SourceUnavailable(shown_url(remote.url), "could not be resumed", transient=True)
+    require_success(response)
+
+
+def _promised_bytes(response: httpx.Response) -> int | None:
     length = response.headers.get("Content-Length", "")
-    return begin + int(length) if length.isascii() and length.isdigit() else None
+    return int(length) if length.isascii() and length.isdigit() else None
 
 
 def _check_size(

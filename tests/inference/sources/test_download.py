@@ -299,6 +299,33 @@ def test_a_piece_that_was_not_asked_for_is_not_used(internet, part, content_rang
     assert asked == ["bytes=40-", None]
 
 
+@pytest.mark.parametrize(("status", "attempts"), [(503, 4), (429, 4), (403, 1), (404, 1)])
+def test_an_outage_while_resuming_costs_nothing_of_the_part(internet, part, status, attempts):
+    url, body = "https://h.example/a", bytes(range(100))
+    part.write_bytes(body[:40])
+    note = {"url": url, "etag": '"v1"', "num_bytes": 100}
+    part.with_name("a.part.json").write_text(json.dumps(note))
+    remote = RemoteFile(url, "a", None, None)
+    internet.add(url, status=status)
+    with pytest.raises(SourceUnavailable):
+        fetch(internet.network(), remote, part)
+    assert len(internet.requests) == attempts and part.stat().st_size == 40
+    headers = {"Content-Range": "bytes 40-99/100"}
+    internet.add(url, body[40:], status=206, headers=headers)
+    assert fetch(internet.network(), remote, part).digest == sha256(body)
+
+
+def test_a_piece_shorter_than_the_rest_is_noticed(internet, part):
+    url = "https://h.example/a"
+    part.write_bytes(bytes(40))
+    note = {"url": url, "etag": '"v1"', "num_bytes": 100}
+    part.with_name("a.part.json").write_text(json.dumps(note))
+    headers = {"Content-Range": "bytes 40-99/100"}
+    internet.add(url, content=iter([bytes(50)]), status=206, headers=headers)
+    with pytest.raises(LengthMismatch):
+        fetch(internet.network(), RemoteFile(url, "a", None, None), part)
+
+
 def test_a_range_that_no_longer_exists_starts_over(internet, part):
     url = "https://h.example/a"
     part.write_bytes(bytes(40))
