@@ -109,9 +109,7 @@ def test_pings_while_nothing_comes(
         assert received.index(b'"role":"assistant"') < received.index(b": ping\n\n")
         gate.open()
         answer = read_answer(sent, received)
-    assert "late" in "".join(
-        c["choices"][0]["delta"].get("content", "") for c in answer.chunks
-    )
+    assert "late" in "".join(c["choices"][0]["delta"].get("content", "") for c in answer.chunks)
 
 
 def test_no_headers_before_there_is_news(wire: Wire, serving: FakeServing) -> None:
