@@ -34,8 +34,9 @@ from kernels.cpu.simd import (
 )
 from kernels.cpu.weight_format import Format, marker
 
-Q4_0 = Format("Q4_0", 32, 18, 32 + 4 * 64)
-Q4_1 = Format("Q4_1", 32, 20, 64 + 4 * 64)
+_BYTES_0, _BYTES_1 = 32 + 4 * 64, 64 + 4 * 64
+Q4_0 = Format("Q4_0", 32, 18, _BYTES_0)
+Q4_1 = Format("Q4_1", 32, 20, _BYTES_1)
 
 
 @kernel_part
@@ -51,7 +52,7 @@ def _dots(acc, lines, x, stride):
 def _tile_0(f, w, x, stride, k):
     nb = k // 32
     for b in range(nb):
-        p = w + 288 * b
+        p = w + _BYTES_0 * b
         acc = offset_tile(f, x + ACT_NSUM * nb + 4 * b, stride, i32(3))  # -8 * sum
         acc = _dots(acc, p + 32, x + 32 * b, stride)
         f = add_scaled_dots(f, acc, load_f16(p), x + ACT_D * nb + 4 * b, stride)
@@ -62,7 +63,7 @@ def _tile_0(f, w, x, stride, k):
 def _tile_1(f, w, x, stride, k):
     nb = k // 32
     for b in range(nb):
-        p = w + 320 * b
+        p = w + _BYTES_1 * b
         acc = _dots(int_tile(f), p + 64, x + 32 * b, stride)
         f = add_scaled_dots(f, acc, load_f16(p), x + ACT_D * nb + 4 * b, stride)
         f = add_scaled(f, load_f16(p + 32), x + ACT_S * nb + 4 * b, stride)

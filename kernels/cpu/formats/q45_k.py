@@ -41,8 +41,9 @@ from kernels.cpu.simd import (
 from kernels.cpu.weight_format import Format, marker
 
 _SCALES, _LINES = 64, 64 + 256  # offsets in a packed superblock
-Q4_K = Format("Q4_K", 256, 144, _LINES + 32 * 64)
-Q5_K = Format("Q5_K", 256, 176, _LINES + 40 * 64)
+_BYTES_4, _BYTES_5 = _LINES + 32 * 64, _LINES + 40 * 64
+Q4_K = Format("Q4_K", 256, 144, _BYTES_4)
+Q5_K = Format("Q5_K", 256, 176, _BYTES_5)
 
 
 @inline_part
@@ -58,7 +59,7 @@ def _add_block(f, acc, p, s, x, b, nb, stride):
 def _tile_4(f, w, x, stride, k):
     nb = k // 32
     for pair in range(nb // 2):
-        p, s, b = w + 2368 * (pair // 4), 2 * (pair % 4), 2 * pair
+        p, s, b = w + _BYTES_4 * (pair // 4), 2 * (pair % 4), 2 * pair
         lines = p + _LINES + 256 * s
         acc = int_tile(f)
         for j in range(8):
@@ -75,7 +76,7 @@ def _tile_4(f, w, x, stride, k):
 def _tile_5(f, w, x, stride, k):
     nb = k // 32
     for pair in range(nb // 2):
-        p, s, b = w + 2880 * (pair // 4), 2 * (pair % 4), 2 * pair
+        p, s, b = w + _BYTES_5 * (pair // 4), 2 * (pair % 4), 2 * pair
         fifths, lines = p + _LINES, p + _LINES + 512 + 256 * s
         acc = int_tile(f)
         for j in range(8):

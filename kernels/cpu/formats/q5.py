@@ -40,8 +40,9 @@ from kernels.cpu.simd import (
 )
 from kernels.cpu.weight_format import Format, marker
 
-Q5_0 = Format("Q5_0", 32, 22, 32 + 64 + 4 * 64)
-Q5_1 = Format("Q5_1", 32, 24, 64 + 64 + 4 * 64)
+_BYTES_0, _BYTES_1 = 32 + 5 * 64, 64 + 5 * 64
+Q5_0 = Format("Q5_0", 32, 22, _BYTES_0)
+Q5_1 = Format("Q5_1", 32, 24, _BYTES_1)
 
 
 @kernel_part
@@ -59,7 +60,7 @@ def _dots(acc, lines, x, stride):
 def _tile_0(f, w, x, stride, k):
     nb = k // 32
     for b in range(nb):
-        p = w + 352 * b
+        p = w + _BYTES_0 * b
         acc = offset_tile(f, x + ACT_NSUM * nb + 4 * b, stride, i32(4))  # -16 * sum
         acc = _dots(acc, p + 32, x + 32 * b, stride)
         f = add_scaled_dots(f, acc, load_f16(p), x + ACT_D * nb + 4 * b, stride)
@@ -70,7 +71,7 @@ def _tile_0(f, w, x, stride, k):
 def _tile_1(f, w, x, stride, k):
     nb = k // 32
     for b in range(nb):
-        p = w + 384 * b
+        p = w + _BYTES_1 * b
         acc = _dots(int_tile(f), p + 64, x + 32 * b, stride)
         f = add_scaled_dots(f, acc, load_f16(p), x + ACT_D * nb + 4 * b, stride)
         f = add_scaled(f, load_f16(p + 32), x + ACT_S * nb + 4 * b, stride)

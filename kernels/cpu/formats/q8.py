@@ -35,8 +35,9 @@ from kernels.cpu.simd import (
 )
 from kernels.cpu.weight_format import Format, marker
 
-Q8_0 = Format("Q8_0", 32, 34, 32 + 8 * 64)
-Q8_F = Format("Q8_F", 32, 36, 64 + 8 * 64)
+_BYTES_0, _BYTES_F = 32 + 8 * 64, 64 + 8 * 64
+Q8_0 = Format("Q8_0", 32, 34, _BYTES_0)
+Q8_F = Format("Q8_F", 32, 36, _BYTES_F)
 
 _ADD_128 = -0x7F7F7F80  # 0x80808080: -128..127 -> 0..255 in every byte
 
@@ -53,7 +54,7 @@ def _dots(f, b, nb, lines, x, stride):
 def _tile_0(f, w, x, stride, k):
     nb = k // 32
     for b in range(nb):
-        p = w + 544 * b
+        p = w + _BYTES_0 * b
         acc = _dots(f, b, nb, p + 32, x, stride)
         f = add_scaled_dots(f, acc, load_f16(p), x + ACT_D * nb + 4 * b, stride)
     return f
@@ -63,7 +64,7 @@ def _tile_0(f, w, x, stride, k):
 def _tile_f(f, w, x, stride, k):
     nb = k // 32
     for b in range(nb):
-        p = w + 576 * b
+        p = w + _BYTES_F * b
         acc = _dots(f, b, nb, p + 64, x, stride)
         f = add_scaled_dots(f, acc, load_f(p), x + ACT_D * nb + 4 * b, stride)
     return f

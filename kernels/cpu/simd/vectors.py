@@ -191,6 +191,14 @@ high_nibbles = define(
 )
 
 
+# the nibbles at bit `shift` (0 or 4) of every byte
+nibbles_at = define(
+    i32x16,
+    (i32x16, i32),
+    lambda b, a: _and(b, b.lshr(a[0], broadcast(b, a[1], I32V)), 0x0F0F0F0F),
+)
+
+
 def _field_to_4(mask):
     """The field at bit `shift` of every byte moved to bit 4."""
 
