@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from inference.engine.errors import SamplingFailed
 from inference.engine.filters import narrow
 from inference.engine.params import SamplingParams
+from inference.engine.penalties import adjust
 from inference.engine.sampler import Sampler
 from inference.engine.sampler_state import MIN_TEMPERATURE
 from inference.engine.sequence import Sequence, State
@@ -94,11 +95,29 @@ penalties = st.builds(
     output=st.lists(st.integers(0, 29), max_size=80),
     seed=st.integers(0, 1000),
 )
-def test_penalties_and_bias_lead_to_the_slow_implementations_best(params, prompt, output, seed):
+def test_penalties_and_bias_give_the_slow_implementations_logits(params, prompt, output, seed):
     logits = logits_of(30, seed)
-    values = slow_sampling.adjusted(logits[0], params, prompt, output)
-    chosen = choose_one(logits, params, prompt=prompt, output=output).id
-    assert values[chosen] == pytest.approx(max(values), abs=1e-4)
+    expected = slow_sampling.adjusted(logits[0], params, prompt, output)
+    sequence = sequence_of(params, prompt, output)
+    adjust(logits[0], sequence.sampler_state, sequence.ids[: sequence.num_ids])
+    assert logits[0].tolist() == pytest.approx(expected, rel=1e-5, abs=1e-4)
+
+
+def test_penalties_are_applied_before_the_choice():
+    logits = np.array([[3.0, 2.0, 1.0]], np.float32)
+    params = SamplingParams(temperature=0, presence_penalty=1.5)
+    assert choose_one(logits, params, output=[1]).id == 0
+    assert choose_one(logits, params, output=[0]).id == 1
+    assert choose_one(logits, params, output=[0, 1]).id == 0
+
+
+@pytest.mark.parametrize("top_p", [1.0, 0.99])
+@pytest.mark.parametrize(("uniform", "expected"), [(0.0, 2), (1 - 2**-53, 3)])
+def test_the_ends_of_the_uniform_range_never_draw_a_weightless_token(uniform, expected, top_p):
+    sequence = sequence_of(SamplingParams(top_p=top_p))
+    sequence.sampler_state.uniform = lambda: uniform
+    logits = np.array([[-np.inf, -np.inf, 1.0, 1.0, -np.inf]], np.float32)
+    assert Sampler(5, 1).choose(logits, [sequence])[0].id == expected
 
 
 def test_the_executors_logits_are_not_changed():
