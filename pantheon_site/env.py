@@ -222,8 +222,9 @@ def read(environ: Mapping[str, str]) -> dict[str, Any]:
     values = {}
     for setting in SETTINGS:
         names = (setting.name, *setting.aliases)
-        name = next((n for n in names if n in environ), setting.name)
-        text = environ.get(name, setting.default)
+        # Set to nothing is not set: that is what an emptied line of a .env file means.
+        name = next((n for n in names if environ.get(n)), setting.name)
+        text = environ.get(name) or setting.default
         try:
             values[setting.name] = setting.parse(text)
         except ValueError as error:

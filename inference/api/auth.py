@@ -39,19 +39,17 @@ def presented_key(request: HttpRequest) -> str | None:
 
 
 async def inference_caller(request: HttpRequest) -> Caller:
-    """Open while no key exists and none is required; a key that is presented must always be right.
+    """Open while no key exists and none is required: clients that insist on sending one may make it up.
 
     Raises: InvalidApiKey, MissingApiKey, ScopeMissing.
     """
+    required = settings.PANTHEON["PANTHEON_REQUIRE_API_KEY"]
+    if not required and not await sync_to_async(selectors.any_api_key)():
+        return ANONYMOUS
     token = presented_key(request)
-    if token is not None:
-        return await _caller_of(token, INFERENCE_SCOPE)
-    if (
-        settings.PANTHEON["PANTHEON_REQUIRE_API_KEY"]
-        or await sync_to_async(selectors.any_api_key)()
-    ):
+    if token is None:
         raise MissingApiKey
-    return ANONYMOUS
+    return await _caller_of(token, INFERENCE_SCOPE)
 
 
 async def control_caller(request: HttpRequest, permission: str) -> Caller:

@@ -59,3 +59,7 @@ def test_a_line_without_a_value_is_refused(tmp_path: Path) -> None:
     file.write_text("PANTHEON_BATCH_SLOTS\n")
     with pytest.raises(ImproperlyConfigured, match="line 1"):
         env.load_env_file(file, {})
+
+
+def test_set_to_nothing_is_not_set() -> None:
+    assert env.read({"PANTHEON_DATA_DIR": "", "BS_QUEUE_DEPTH": ""}) == env.read({})
