@@ -68,9 +68,7 @@ class ApiKeyAdmin(ReadOnlyAdmin):
             "opts": self.opts,
             "secret": request.api_key_secret,  # type: ignore[attr-defined]
         }
-        response = TemplateResponse(request, "admin/registry/api_key_secret.html", context)
-        response["Cache-Control"] = "no-store"
-        return response
+        return TemplateResponse(request, "admin/registry/api_key_secret.html", context)
 
     @action(
         description="Revoke…",

@@ -13,6 +13,8 @@ from unfold.widgets import (
     UnfoldAdminTextInputWidget,
 )
 
+from registry import services
+from registry.errors import RegistryError
 from registry.models import SCOPES, ApiKey
 from registry.names import is_served_name
 from registry.states import UnloadMode
@@ -87,5 +89,18 @@ class ApiKeyForm(KeyModelForm):
         fields = ("name",)
 
     def clean_scopes(self) -> str:
-        wanted: list[Any] = self.cleaned_data["scopes"]
-        return " ".join(sorted(wanted))
+        """As the column holds them."""
+        return " ".join(sorted(self.cleaned_data["scopes"]))
+
+    def clean(self) -> dict[str, Any]:
+        cleaned: dict[str, Any] = super().clean() or {}
+        if not self.errors:
+            try:
+                services.api_key_validate(
+                    name=cleaned["name"],
+                    scopes=cleaned["scopes"].split(),
+                    expires_at=cleaned["expires_at"],
+                )
+            except RegistryError as error:
+                raise forms.ValidationError(str(error)) from error
+        return cleaned

@@ -4,7 +4,13 @@ Services are plain synchronous functions; those an operator can call take `actor
 """
 
 from registry.demand import artifact_demand, replica_demand
-from registry.services.api_keys import ApiKeyInfo, api_key_check, api_key_create, api_key_revoke
+from registry.services.api_keys import (
+    ApiKeyInfo,
+    api_key_check,
+    api_key_create,
+    api_key_revoke,
+    api_key_validate,
+)
 from registry.services.artifacts import artifact_find, artifact_register
 from registry.services.audit import audit_record, current_request_id
 from registry.services.bindings import binding_create, binding_release
@@ -37,6 +43,7 @@ __all__ = [
     "api_key_check",
     "api_key_create",
     "api_key_revoke",
+    "api_key_validate",
     "artifact_demand",
     "artifact_find",
     "artifact_register",

@@ -43,6 +43,18 @@ def _sha256(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
+def api_key_validate(*, name: str, scopes: Iterable[str], expires_at: datetime | None) -> None:
+    """Whether such a key may be made. Raises: InvalidValue, ApiKeyNameInUse."""
+    if not name.strip() or len(name) > 64 or not name.isprintable():
+        raise InvalidValue("name", "must be 1 to 64 printable characters")
+    if not scopes or not set(scopes) <= set(SCOPES):
+        raise InvalidValue("scopes", f"must be one or more of {', '.join(SCOPES)}")
+    if expires_at is not None and expires_at <= timezone.now():
+        raise InvalidValue("expires_at", "must lie in the future")
+    if ApiKey.objects.filter(name=name, revoked_at__isnull=True).exists():
+        raise ApiKeyNameInUse(name)
+
+
 def api_key_create(
     *, name: str, scopes: Iterable[str], expires_at: datetime | None = None, actor: str
 ) -> tuple[ApiKey, str]:
@@ -50,14 +62,7 @@ def api_key_create(
     wanted = sorted(set(scopes))
     with audited("api_key.create", name, actor) as detail:
         detail.update(scopes=wanted, expires_at=expires_at.isoformat() if expires_at else None)
-        if not name.strip() or len(name) > 64 or not name.isprintable():
-            raise InvalidValue("name", "must be 1 to 64 printable characters")
-        if not wanted or not set(wanted) <= set(SCOPES):
-            raise InvalidValue("scopes", f"must be one or more of {', '.join(SCOPES)}")
-        if expires_at is not None and expires_at <= timezone.now():
-            raise InvalidValue("expires_at", "must lie in the future")
-        if ApiKey.objects.filter(name=name, revoked_at__isnull=True).exists():
-            raise ApiKeyNameInUse(name)
+        api_key_validate(name=name, scopes=wanted, expires_at=expires_at)
         prefix = f"pn-{secrets.token_hex(4)}"
         token = f"{prefix}-{secrets.token_urlsafe(32)}"
         key = ApiKey.objects.create(

@@ -10,7 +10,7 @@ from django.db import transaction
 
 from registry.errors import ArtifactNotFound, InvalidValue
 from registry.models import Artifact
-from registry.names import is_digest
+from registry.names import is_digest, printable
 
 INFO_FIELDS = (
     "architecture",
@@ -39,8 +39,10 @@ def artifact_register(
     unknown = set(info) - set(INFO_FIELDS)
     if unknown:
         raise InvalidValue("info", f"has unknown fields: {', '.join(sorted(unknown))}")
-    values = {"name": Path(path).stem, "architecture": "unknown", **info}
-    values["name"] = str(values["name"])[:255] or Path(path).stem
+    values: dict[str, Any] = {"architecture": "unknown", **info}
+    values["name"] = printable(str(values.get("name") or Path(path).stem))[:255]
+    values["architecture"] = printable(str(values["architecture"]))[:64]
+    values["quant_mix"] = printable(str(values.get("quant_mix", "")))[:255]
     artifact, _made = Artifact.objects.update_or_create(
         digest=digest,
         defaults={**values, "path": str(path)},

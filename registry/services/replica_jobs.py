@@ -16,29 +16,35 @@ def open_jobs(replica: Replica, kind: Job.Kind) -> QuerySet[Job]:
     return Job.objects.filter(replica=replica, kind=kind, state__in=Job.OPEN)
 
 
-def load_job_ensure(replica: Replica, actor: str) -> None:
-    """A load that begins again has an open job, as a first one has."""
-    if not open_jobs(replica, Job.Kind.LOAD).exists():
-        job_open(
-            kind=Job.Kind.LOAD,
-            subject=str(replica),
-            actor=actor,
-            artifact=replica.artifact,
-            replica=replica,
-        )
+def load_job_open(replica: Replica, actor: str) -> None:
+    _open(Job.Kind.LOAD, replica, actor)
+
+
+def unload_job_open(replica: Replica, actor: str) -> None:
+    _open(Job.Kind.UNLOAD, replica, actor)
+
+
+def _open(kind: Job.Kind, replica: Replica, actor: str) -> None:
+    job_open(
+        kind=kind, subject=str(replica), actor=actor, artifact=replica.artifact, replica=replica
+    )
 
 
 def unload_job_cancel(replica: Replica, reason: str) -> None:
     open_jobs(replica, Job.Kind.UNLOAD).update(**_ended(Job.State.CANCELED, reason))
 
 
-def jobs_follow(replica: Replica, new: State, reason: str) -> None:
-    """Start, end or requeue the replica's open jobs after it has become `new`."""
+def jobs_follow(replica: Replica, new: State, reason: str, actor: str) -> None:
+    """Start, end or requeue the replica's open jobs after it has become `new`.
+
+    A load that begins again has an open job, as a first one has; `actor` is who asked for it.
+    """
     load, unload = open_jobs(replica, Job.Kind.LOAD), open_jobs(replica, Job.Kind.UNLOAD)
     running = {"state": Job.State.RUNNING, "started_at": timezone.now()}
     match new:
         case State.REQUESTED:
-            load.update(state=Job.State.QUEUED, progress=0.0, message=reason)
+            if not load.update(state=Job.State.QUEUED, progress=0.0, message=reason):
+                load_job_open(replica, actor)
             unload.update(**_ended(Job.State.CANCELED, reason))
         case State.PLACED | State.LOADING:
             load.filter(state=Job.State.QUEUED).update(**running)

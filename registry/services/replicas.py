@@ -17,12 +17,11 @@ from registry.errors import (
     ReplicaNotFound,
     UnloadNotCancelable,
 )
-from registry.models import Artifact, Die, Job, Replica
+from registry.models import Artifact, Die, Replica
 from registry.names import is_served_name
 from registry.notify import announce_wanted_changed
 from registry.services.audit import audited
-from registry.services.jobs import job_open
-from registry.services.replica_jobs import load_job_ensure, unload_job_cancel
+from registry.services.replica_jobs import load_job_open, unload_job_cancel, unload_job_open
 from registry.services.transitions import claim_move, replica_get
 from registry.states import HELD, LIVE, State, UnloadMode, Wanted
 
@@ -70,13 +69,7 @@ def replica_request(
             quantize=quantize,
             request_key=request_key,
         )
-        job_open(
-            kind=Job.Kind.LOAD,
-            subject=str(replica),
-            actor=actor,
-            artifact=artifact,
-            replica=replica,
-        )
+        load_job_open(replica, actor)
         detail["replica"] = replica.pk
         announce_wanted_changed()
     return replica
@@ -127,13 +120,7 @@ def replica_request_unload(
 
 def _want_unloaded(replica: Replica, mode: str, timeout_s: float | None, actor: str) -> None:
     if replica.wanted == Wanted.LOADED:
-        job_open(
-            kind=Job.Kind.UNLOAD,
-            subject=str(replica),
-            actor=actor,
-            artifact=replica.artifact,
-            replica=replica,
-        )
+        unload_job_open(replica, actor)
     elif replica.unload_mode == UnloadMode.FORCE:
         mode = UnloadMode.FORCE  # A force is never taken back by a later drain.
     replica.wanted, replica.unload_mode, replica.unload_timeout_s = Wanted.UNLOADED, mode, timeout_s
@@ -180,7 +167,6 @@ def replica_retry(*, replica_id: str, actor: str) -> Replica:
             raise InvalidTransition(replica_id, replica.state, State.REQUESTED)
         if replica.state == State.FAILED:
             Replica.objects.filter(pk=replica_id).update(wanted=Wanted.LOADED)
-            claim_move(replica, State.REQUESTED, reason="Asked to try again.")
-            load_job_ensure(replica, actor)
+            claim_move(replica, State.REQUESTED, reason="Asked to try again.", actor=actor)
             announce_wanted_changed()
     return replica

@@ -13,7 +13,8 @@ from django.utils import timezone
 
 from registry.errors import InvalidTransition, InvalidValue, ReplicaNotFound
 from registry.models import Binding, Job, Replica, ReplicaTransition
-from registry.services.replica_jobs import jobs_follow, load_job_ensure
+from registry.names import printable
+from registry.services.replica_jobs import jobs_follow
 from registry.states import State, Wanted, after_restart, may_become
 
 logger = logging.getLogger(__name__)
@@ -54,7 +55,7 @@ def replica_progress(replica_id: str, phase: str, share: float) -> None:
     """Show how far a load is. Ignored once the replica is past loading."""
     share = min(max(share, 0.0), 1.0)
     shown = Replica.objects.filter(pk=replica_id, state__in=(State.PLACED, State.LOADING)).update(
-        phase=phase[:128], progress=share
+        phase=printable(phase)[:128], progress=share
     )
     if shown:
         Job.objects.filter(
@@ -74,21 +75,20 @@ def replicas_reset_at_boot() -> list[Replica]:
         new = after_restart(State(replica.state), Wanted(replica.wanted))
         if new is State(replica.state):
             continue
-        with transaction.atomic():
-            claim_move(replica, new, reason="The server was restarted.")
-            if new is State.REQUESTED:
-                load_job_ensure(replica, actor="restart")
+        claim_move(replica, new, reason="The server was restarted.")
         moved.append(replica)
     return moved
 
 
 @transaction.atomic
-def claim_move(replica: Replica, new: State, *, reason: str = "", **fields: Any) -> None:
+def claim_move(
+    replica: Replica, new: State, *, reason: str = "", actor: str = "system", **fields: Any
+) -> None:
     """Write the move, provided the row still is in the state `replica` shows; refresh `replica`.
 
     Does not consult the table of states. Raises: InvalidTransition when another caller was first.
     """
-    old, reason = State(replica.state), reason[:REASON_LEN]
+    old, reason = State(replica.state), printable(reason)[:REASON_LEN]
     fields = {**_FIELDS_OF.get(new, {}), **fields, "state": new, "changed_at": timezone.now()}
     if new is State.FAILED:
         fields["failure_reason"] = reason or "No reason was given."
@@ -103,7 +103,7 @@ def claim_move(replica: Replica, new: State, *, reason: str = "", **fields: Any)
         Binding.objects.filter(replica=replica, released_at__isnull=True).update(
             released_at=fields["changed_at"]
         )
-    jobs_follow(replica, new, reason)
+    jobs_follow(replica, new, reason, actor)
     replica.refresh_from_db()
     logger.info("Replica %s: %s -> %s. %s", replica, old.value, new.value, reason)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import getpass
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from datetime import timedelta
 from typing import Any
 
@@ -33,7 +33,7 @@ class Command(RichCommand):
             help="What it may do; may be given twice. Default: inference.",
         )
         create.add_argument(
-            "--expires-days", type=float, help="Days it is valid. Default: forever."
+            "--expires-days", type=_days, help="Days it is valid. Default: forever."
         )
         what.add_parser("list", help="Show every key without its secret.")
         revoke = what.add_parser("revoke", help="End a key.")
@@ -74,6 +74,13 @@ class Command(RichCommand):
 
     def _say(self, text: str) -> None:
         self.console.print(Text(text), soft_wrap=True)
+
+
+def _days(text: str) -> int:
+    days = int(text)
+    if not 1 <= days <= 36_500:
+        raise ArgumentTypeError("must lie between 1 and 36500")
+    return days
 
 
 def shell_actor() -> str:

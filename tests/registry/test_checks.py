@@ -1,0 +1,28 @@
+"""System checks of the control plane's settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from registry.checks import check_kv_memory, check_model_dirs
+
+
+def with_values(settings, **values):
+    settings.PANTHEON = {**settings.PANTHEON, **values}
+
+
+@pytest.mark.parametrize(
+    ("kv", "context", "ids"), [(100, 200, ["registry.W002"]), (200, 200, []), (0, 200, [])]
+)
+def test_kv_memory_holds_a_whole_sequence(settings, kv, context, ids):
+    with_values(settings, PANTHEON_KV_TOKENS=kv, PANTHEON_CONTEXT_LEN=context)
+    assert [message.id for message in check_kv_memory(None)] == ids
+
+
+def test_model_folders_exist(settings, tmp_path):
+    with_values(settings, PANTHEON_MODEL_DIRS=[tmp_path, Path("/nowhere/at/all")])
+    (message,) = check_model_dirs(None)
+    assert message.id == "registry.W001"
+    assert "/nowhere/at/all" in message.msg

@@ -1,0 +1,202 @@
+"""Placement: which dies, or the CPU, and why not (S58-S60, S62, D7)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from registry.errors import PlacementRefused
+from registry.placement import Demand, DieRoom, place, place_on_dies, place_on_host
+from tests.registry.conftest import GIB
+
+K80_BUDGET = 11 * GIB
+
+
+def demand(weights_gib=1.0, kv_gib=0.0, scratch_gib=0.0, context_len=8192):
+    return Demand(
+        "Qwen3-8B",
+        int(weights_gib * GIB),
+        int(kv_gib * GIB),
+        int(scratch_gib * GIB),
+        context_len,
+    )
+
+
+def k80(*used_gib, failed=()):
+    """Dies in pairs on cards, 11 GiB of budget each, so much of it used."""
+    return [
+        DieRoom(i, i // 2, K80_BUDGET, int(used * GIB), "lost" if i in failed else "")
+        for i, used in enumerate(used_gib)
+    ]
+
+
+def test_a_small_model_takes_one_die():
+    assert place(demand(2, 1), k80(0, 0), 0).die_bytes == {0: 3 * GIB}
+
+
+def test_singles_gather_on_a_card_in_use():
+    """S60: a die whose card-mate is occupied is taken first, so that whole cards stay free."""
+    assert list(place(demand(2), k80(0, 0, 5, 0), 0).die_bytes) == [3]
+
+
+def test_among_packed_dies_the_freest_is_taken():
+    """S60."""
+    assert list(place(demand(2), k80(4, 6, 5, 1, 0, 0), 0).die_bytes) == [3]
+
+
+def test_a_big_model_takes_both_dies_of_one_card():
+    """S59: never one die of each of two cards, however free those are."""
+    assert place(demand(16), k80(5, 0, 0, 5, 2, 2), 0).die_bytes == {4: 8 * GIB, 5: 8 * GIB}
+
+
+def test_an_idle_card_is_preferred_to_a_freer_total():
+    """S59: fully idle before most aggregate room."""
+    dies = [*k80(0.5, 0), DieRoom(2, 1, 9 * GIB, 0), DieRoom(3, 1, 9 * GIB, 0)]
+    assert list(place(demand(16), dies, 0).die_bytes) == [2, 3]
+
+
+def test_among_used_cards_the_one_with_most_room_is_taken():
+    """S59."""
+    assert list(place(demand(16), k80(2, 2, 1, 1, 2.5, 2.5), 0).die_bytes) == [2, 3]
+
+
+def test_larger_models_take_whole_cards_in_order():
+    """D7: more than two dies are split by layer over whole cards."""
+    assert list(place(demand(40), k80(0, 0, 9, 0, 0, 0), 0).die_bytes) == [0, 1, 4, 5]
+
+
+def test_scratch_is_needed_on_every_die():
+    each = place(demand(16, 2, 1), k80(0, 0), 0).die_bytes
+    assert each == {0: 10 * GIB, 1: 10 * GIB}
+
+
+def test_the_dies_named_are_the_dies_taken():
+    assert list(place(demand(16), k80(0, 0, 0, 0), 0, requested_dies=[3, 1]).die_bytes) == [1, 3]
+
+
+def test_dies_named_that_are_too_full_are_refused_with_a_way_out():
+    with pytest.raises(PlacementRefused) as refused:
+        place(demand(7.9), k80(0, 0, 4.9, 0), 0, requested_dies=[2])
+    assert "needs 7.9 GiB" in refused.value.reason
+    assert "die 2 has 6.1 GiB free; try dies 3 or choose" in refused.value.reason
+
+
+@pytest.mark.parametrize(
+    ("requested", "said"),
+    [([9], "There is no die 9 on this host. Dies: 0, 1."), ([1], "Die 1 has failed (lost)")],
+)
+def test_dies_that_cannot_be_used_are_refused(requested, said):
+    with pytest.raises(PlacementRefused, match=r"[dD]ie") as refused:
+        place(demand(), k80(0, 0, failed=[1]), 0, requested_dies=requested)
+    assert said in refused.value.reason
+
+
+def test_a_failed_die_hides_nobody():
+    """D8, X4: the others are still placed on; its card is no pair."""
+    assert list(place(demand(2), k80(0, 0, failed=[0]), 0).die_bytes) == [1]
+    with pytest.raises(PlacementRefused, match=r"freest die, 1, has 11\.0 GiB free"):
+        place(demand(16), k80(0, 0, failed=[0]), 0)
+
+
+def test_all_dies_failed():
+    with pytest.raises(PlacementRefused, match="none of the 2 dies of this host is usable"):
+        place(demand(), k80(0, 0, failed=[0, 1]), 0)
+
+
+def test_a_host_without_dies_runs_on_the_cpu():
+    placement = place(demand(2, 1), [], 4 * GIB)
+    assert (dict(placement.die_bytes), placement.host_bytes) == ({}, 3 * GIB)
+
+
+def test_too_little_host_memory_names_limit_and_fix():
+    with pytest.raises(PlacementRefused) as refused:
+        place_on_host(demand(5, 4, 0), 7 * GIB)
+    reason = refused.value.reason
+    assert "Qwen3-8B needs 9.0 GiB (weights 5.0 GiB, KV memory 4.0 GiB for 8192 tokens" in reason
+    assert "but 7.0 GiB of host memory are available" in reason
+    assert "lower the context length to 4096 tokens, unload another model or choose" in reason
+
+
+def test_a_context_that_would_not_help_is_not_proposed():
+    with pytest.raises(PlacementRefused) as refused:
+        place_on_host(demand(8, 4), 7 * GIB)
+    assert "context length to" not in refused.value.reason
+
+
+sizes = st.integers(0, 30 * GIB)
+hosts = st.lists(
+    st.tuples(st.integers(0, 12 * GIB), st.integers(0, 14 * GIB), st.booleans()),
+    min_size=1,
+    max_size=16,
+).map(
+    lambda rows: [
+        DieRoom(i, i // 2, budget, used, "lost" if failed else "")
+        for i, (budget, used, failed) in enumerate(rows)
+    ]
+)
+demands = st.builds(
+    Demand, st.just("m"), sizes, sizes, st.integers(0, GIB), st.integers(1, 1 << 17)
+)
+
+
+@given(demands, hosts)
+def test_no_placement_exceeds_a_budget(wanted, dies):
+    """Never over budget, never on a failed die, and all of the demand is covered."""
+    try:
+        placement = place_on_dies(wanted, dies)
+    except PlacementRefused as refused:
+        assert refused.reason.endswith(".")
+        return
+    room = {die.ordinal: die for die in dies}
+    for ordinal, num_bytes in placement.die_bytes.items():
+        assert num_bytes <= room[ordinal].free_bytes
+        assert not room[ordinal].failure
+    covered = sum(placement.die_bytes.values()) - len(placement.die_bytes) * wanted.scratch_bytes
+    assert covered >= wanted.weight_bytes + wanted.kv_bytes
+
+
+@given(demands, hosts)
+def test_several_dies_are_whole_cards(wanted, dies):
+    try:
+        chosen = list(place_on_dies(wanted, dies).die_bytes)
+    except PlacementRefused:
+        return
+    assert chosen == sorted(chosen)
+    if len(chosen) > 1:
+        assert len(chosen) % 2 == 0
+        assert all(chosen[i] + 1 == chosen[i + 1] for i in range(0, len(chosen), 2))
+        assert all(ordinal % 2 == 0 for ordinal in chosen[::2])
+
+
+@given(demands, hosts)
+def test_one_die_is_taken_whenever_one_is_enough(wanted, dies):
+    fits = any(d.free_bytes >= wanted.total_bytes and not d.failure for d in dies)
+    try:
+        assert (len(place_on_dies(wanted, dies).die_bytes) == 1) == fits
+    except PlacementRefused:
+        assert not fits
+
+
+@given(demands, st.integers(0, 64 * GIB))
+def test_the_cpu_takes_exactly_what_fits(wanted, available):
+    try:
+        assert place_on_host(wanted, available).host_bytes == wanted.total_bytes <= available
+    except PlacementRefused:
+        assert wanted.total_bytes > available
+
+
+@given(demands, st.integers(0, 64 * GIB))
+def test_a_proposed_context_would_have_fitted(wanted, available):
+    """The fix a refusal names works."""
+    try:
+        place_on_host(wanted, available)
+    except PlacementRefused as refused:
+        _, found, rest = refused.reason.partition("lower the context length to ")
+        if not found:
+            return
+        shorter = int(rest.split()[0])
+        kv_bytes = wanted.kv_bytes * shorter // wanted.context_len
+        place_on_host(
+            Demand("m", wanted.weight_bytes, kv_bytes, wanted.scratch_bytes, shorter), available
+        )
