@@ -94,12 +94,17 @@ class GenerationFailed(ApiError):
 
 @dataclass(frozen=True)
 class Rule:
-    """How one family of errors looks. `retry_helps` False asks clients not to repeat the request."""
+    """How one family of errors looks.
+
+    param: the field at fault, or param_from: the error's attribute that names it. retry_helps False
+    asks clients not to repeat the request.
+    """
 
     status: int
     type: str
     code: str
     param: str | None = None
+    param_from: str = ""
     retry_after_s: int | None = None
     retry_helps: bool = True
 
@@ -107,8 +112,8 @@ class Rule:
 _INVALID, _SERVER, _BUSY = "invalid_request_error", "server_error", "rate_limit_error"
 
 RULES: Mapping[type[BaseException], Rule] = {
-    InvalidRequest: Rule(400, _INVALID, "invalid_value"),
-    UnsupportedParameter: Rule(400, _INVALID, "unsupported_parameter"),
+    InvalidRequest: Rule(400, _INVALID, "invalid_value", param_from="param"),
+    UnsupportedParameter: Rule(400, _INVALID, "unsupported_parameter", param_from="param"),
     BadHost: Rule(400, _INVALID, "bad_host"),
     TemplateError: Rule(400, _INVALID, "template_error", param="messages"),
     engine.EmptyPrompt: Rule(400, _INVALID, "empty_prompt", param="prompt"),
@@ -116,9 +121,9 @@ RULES: Mapping[type[BaseException], Rule] = {
     engine.NoOutputWanted: Rule(400, _INVALID, "invalid_value", param="max_tokens"),
     engine.TokenOutOfVocabulary: Rule(400, _INVALID, "invalid_value"),
     registry.PathRefused: Rule(400, _INVALID, "path_refused", param="path"),
-    registry.InvalidValue: Rule(400, _INVALID, "invalid_value"),
+    registry.InvalidValue: Rule(400, _INVALID, "invalid_value", param_from="field"),
     registry.InvalidName: Rule(400, _INVALID, "invalid_name", param="name"),
-    control.UnsupportedOption: Rule(400, _INVALID, "unsupported_parameter"),
+    control.UnsupportedOption: Rule(400, _INVALID, "unsupported_parameter", param_from="option"),
     ModelError: Rule(400, _INVALID, "invalid_model_file", param="path"),
     MissingApiKey: Rule(401, "authentication_error", "missing_api_key"),
     InvalidApiKey: Rule(401, "authentication_error", "invalid_api_key"),
@@ -184,8 +189,7 @@ def translate(error: BaseException) -> Failure:
     rule = next((RULES[cls] for cls in type(error).__mro__ if cls in RULES), None)
     if rule is None:
         return Failure(500, envelope(UNEXPECTED, _UNEXPECTED_MESSAGE, None))
-    named = (getattr(error, name, None) for name in ("param", "option", "field"))
-    param = rule.param or next((name for name in named if name), None)
+    param = getattr(error, rule.param_from) if rule.param_from else rule.param
     headers = {}
     retry_after_s = getattr(error, "retry_after_s", rule.retry_after_s)
     if retry_after_s is not None:

@@ -14,12 +14,21 @@ from typing import TYPE_CHECKING
 
 import msgspec
 from asgiref.sync import markcoroutinefunction
+from django.conf import settings
 from django.core.exceptions import DisallowedHost
 from django.http import HttpResponse
 from django.urls import Resolver404, ResolverMatch, resolve
 
 from inference.api.auth import presented_key
-from inference.api.errors import BadHost, Failure, UnknownRoute, is_expected, of_status, translate
+from inference.api.errors import (
+    BadHost,
+    Failure,
+    MissingApiKey,
+    UnknownRoute,
+    is_expected,
+    of_status,
+    translate,
+)
 from inference.api.held import held
 from inference.api.sse import EventStream
 from registry.services import current_request_id
@@ -97,6 +106,8 @@ class ApiMiddleware:
         except DisallowedHost as error:
             raise BadHost from error
         if request.path_info.startswith("/admin/") and presented_key(request) is None:
+            if settings.SESSION_COOKIE_NAME not in request.COOKIES:
+                raise MissingApiKey
             return await self._get_response(request)
         view: Callable[..., Awaitable[HttpResponseBase]] = match.func
         return await view(request, **match.kwargs)

@@ -1,4 +1,4 @@
-"""Bodies, headers, paths and methods nobody should send: an OpenAI-shaped refusal, and the server lives on."""
+"""Bodies, headers, paths and methods nobody should send: refused in OpenAI's form, and the server lives."""
 
 from __future__ import annotations
 
