@@ -77,6 +77,17 @@ load_f16 = define_load(HALFV, f32x16, widen)
 load_bf16 = define_load(I16V, f32x16, _bf16_to_f32)
 load_u8_f = define_load(I8Q, f32x16, lambda b, v: b.uitofp(v, F32V))
 load_i8_f = define_load(I8Q, f32x16, lambda b, v: b.sitofp(v, F32V))
+load_u4_f = define(  # the 4 bits from bit `shift` of every byte
+    f32x16,
+    (i64, i32),
+    lambda b, a: b.uitofp(
+        b.and_(
+            b.lshr(b.zext(b.load(pointer(b, a[0], I8Q), align=1), I32V), broadcast(b, a[1], I32V)),
+            constant(I32V, 15),
+        ),
+        F32V,
+    ),
+)
 splat_load = define(f32x16, (i64,), lambda b, a: broadcast_load(b, a[0], F32V))
 
 store_f = define_store(F32V, f32x16)
@@ -191,23 +202,18 @@ high_nibbles = define(
 )
 
 
-# the nibbles at bit `shift` (0 or 4) of every byte
-nibbles_at = define(
-    i32x16,
-    (i32x16, i32),
-    lambda b, a: _and(b, b.lshr(a[0], broadcast(b, a[1], I32V)), 0x0F0F0F0F),
-)
-
-
-def _field_to_4(mask):
-    """The field at bit `shift` of every byte moved to bit 4."""
+def _field(mask, up=0):
+    """The field at bit `shift` of every byte, moved to bit `up`."""
 
     def emit(b, a):
-        moved = b.shl(b.lshr(a[0], broadcast(b, a[1], I32V)), constant(I32V, 4))
-        return _and(b, moved, mask)
+        moved = b.lshr(a[0], broadcast(b, a[1], I32V))
+        return _and(b, b.shl(moved, constant(I32V, up)) if up else moved, mask << up)
 
     return define(i32x16, (i32x16, i32), emit)
 
 
-bit_to_4 = _field_to_4(0x10101010)  # the fifth bit of a Q5 weight
-pair_to_4 = _field_to_4(0x30303030)  # the upper two bits of a Q6_K weight
+nibbles_at = _field(0x0F0F0F0F)
+pairs_at = _field(0x03030303)
+bit_to_2 = _field(0x01010101, up=2)  # the third bit of a Q3_K weight
+bit_to_4 = _field(0x01010101, up=4)  # the fifth bit of a Q5 weight
+pair_to_4 = _field(0x03030303, up=4)  # the upper two bits of a Q6_K weight
