@@ -57,7 +57,7 @@ def actor_of(request: HttpRequest) -> str:
 class ReadOnlyAdmin(BaseAdmin):
     """Rows can be looked at by those with the view permission, and edited by nobody."""
 
-    actions = None
+    actions: Sequence[str] | None = None
     list_per_page = 50
     show_full_result_count = False
 

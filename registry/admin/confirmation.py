@@ -11,6 +11,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.db.models import Model
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
@@ -18,6 +19,8 @@ from django.urls import reverse
 
 from registry.admin.base import BaseAdmin
 from registry.errors import RegistryError
+
+CONFIRMED = "confirmed"
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,37 @@ def confirm(
         "back": back,
         "form": form,
         "confirmation": confirmation,
+    }
+    return TemplateResponse(request, "admin/registry/confirmation.html", context)
+
+
+def confirm_selected(
+    model_admin: BaseAdmin, request: HttpRequest, rows: Sequence[Model], confirmation: Confirmation
+) -> HttpResponse:
+    """The same for an action on selected rows of a list, whose first POST only asks for the page."""
+    back = request.get_full_path()
+    form = confirmation.form_class(
+        request.POST if CONFIRMED in request.POST else None, initial=confirmation.initial
+    )
+    if form.is_valid():
+        try:
+            done = confirmation.effect(form)
+        except RegistryError as error:
+            form.add_error(None, str(error))
+        else:
+            for row in rows:
+                model_admin.log_change(request, row, done)
+            messages.success(request, done)
+            return HttpResponseRedirect(back)
+    kept = [(ACTION_CHECKBOX_NAME, str(row.pk)) for row in rows]
+    context = {
+        **model_admin.admin_site.each_context(request),
+        "title": confirmation.title,
+        "opts": model_admin.opts,
+        "back": back,
+        "form": form,
+        "confirmation": confirmation,
+        "hidden": [*kept, ("action", request.POST["action"]), (CONFIRMED, "yes")],
     }
     return TemplateResponse(request, "admin/registry/confirmation.html", context)
 

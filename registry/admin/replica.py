@@ -5,12 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from unfold.enums import ActionVariant
 
 from registry import services
 from registry.admin.base import ReadOnlyAdmin, ReadOnlyInline, action, actor_of, display
-from registry.admin.confirmation import Confirmation, confirm, nothing_to_do, row_or_404
+from registry.admin.confirmation import (
+    Confirmation,
+    confirm,
+    confirm_selected,
+    nothing_to_do,
+    row_or_404,
+)
 from registry.admin.forms import UnloadForm
 from registry.admin.labels import STATE_LABELS
 from registry.models import Binding, Replica, ReplicaTransition
@@ -52,6 +59,7 @@ class ReplicaAdmin(ReadOnlyAdmin):
     search_fields = ("served_name", "public_id", "artifact__name")
     ordering = ("served_name", "-created_at")
     inlines = (TransitionInline, BindingInline)
+    actions = ("unload_selected",)
     actions_row = ("unload",)
     actions_detail = ("unload", "cancel_unload", "retry")
     change_form_outer_before_template = "admin/registry/replica_progress.html"
@@ -126,6 +134,33 @@ class ReplicaAdmin(ReadOnlyAdmin):
                     ("Model file", replica.artifact.name),
                 ],
                 warning=EFFECTS_ON_STREAMS.get(State(replica.state), ""),
+                is_dangerous=True,
+                form_class=UnloadForm,
+                initial={"mode": UnloadMode.DRAIN},
+            ),
+        )
+
+    @admin.action(description="Unload the selected replicas…", permissions=["unload"])
+    def unload_selected(self, request: HttpRequest, selected: QuerySet[Replica]) -> HttpResponse:
+        replicas = [r for r in selected.select_related("artifact") if r.state != State.UNLOADED]
+
+        def effect(form: UnloadForm) -> str:
+            for replica in replicas:
+                services.replica_request_unload(
+                    wanted=replica.pk, actor=actor_of(request), **form.cleaned_data
+                )
+            return f"{len(replicas)} replicas are being unloaded."
+
+        return confirm_selected(
+            self,
+            request,
+            replicas,
+            Confirmation(
+                title=f"Unload {len(replicas)} replicas",
+                submit="Unload",
+                effect=effect,
+                facts=[(str(replica), replica.get_state_display()) for replica in replicas],
+                warning=EFFECTS_ON_STREAMS[State.READY],
                 is_dangerous=True,
                 form_class=UnloadForm,
                 initial={"mode": UnloadMode.DRAIN},

@@ -159,3 +159,27 @@ def test_the_front_page_lists_what_is_loaded(operator, artifact):
 def test_the_front_page_tells_strangers_nothing(as_group, artifact):
     replica_request(artifact=artifact, served_name="chat", actor=ACTOR)
     assert "chat" not in as_group().get("/admin/").content.decode()
+
+
+LIST = "/admin/registry/replica/"
+
+
+def test_selected_replicas_are_unloaded_after_a_confirmation(operator, artifact):
+    """The first POST of a bulk action only asks."""
+    chosen = [replica_in(artifact, State.READY), replica_in(artifact, State.LOADING)]
+    other = replica_in(artifact, State.READY)
+    sent = {"action": "unload_selected", "_selected_action": [r.pk for r in chosen]}
+    page = operator.post(LIST, sent)
+    assert "Unload 2 replicas" in page.content.decode()
+    assert not Replica.objects.filter(wanted=Wanted.UNLOADED).exists()
+    answer = operator.post(LIST, {**sent, "confirmed": "yes", "mode": "drain"}, follow=True)
+    assert "2 replicas are being unloaded" in answer.content.decode()
+    assert list(Replica.objects.filter(wanted=Wanted.LOADED)) == [other]
+
+
+def test_selected_replicas_stay_without_the_permission(as_group, artifact):
+    replica = replica_in(artifact, State.READY)
+    sent = {"action": "unload_selected", "_selected_action": [replica.pk], "confirmed": "yes"}
+    as_group("viewer").post(LIST, {**sent, "mode": "force"})
+    replica.refresh_from_db()
+    assert replica.wanted == Wanted.LOADED
