@@ -65,9 +65,13 @@ class FakeServing:
         self.script = Script(next(iter(text.tokenizer.end_ids)))
         self._added = threading.Lock()
 
-    def say(self, text: str) -> list[int]:
-        """What every sequence from now on puts out; its token ids."""
-        self.script.ids = self.text.tokenizer.encode(text, add_special=False, parse_special=True)
+    def say(self, text: str, *, parse_special: bool = True) -> list[int]:
+        """What every sequence from now on puts out; its token ids.
+
+        Without parse_special the names of control tokens are spelled out, as ordinary text.
+        """
+        encode = self.text.tokenizer.encode
+        self.script.ids = encode(text, add_special=False, parse_special=parse_special)
         return self.script.ids
 
     def add(self, name: str = "tiny", **config: float) -> ServedReplica:
@@ -89,6 +93,7 @@ class FakeServing:
             context_len=engine.longest_sequence_len,
             text=self.text,
             worker=worker,
+            free_memory=lambda: None,
         )
         self.runtime.add(replica)
         return replica

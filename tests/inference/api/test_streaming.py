@@ -84,11 +84,7 @@ def test_a_stop_string_never_shows(wire: Wire, serving: FakeServing) -> None:
 
 def test_reasoning_has_a_field_of_its_own(wire: Wire, serving: FakeServing) -> None:
     """S39: what the model thinks comes as reasoning_content, markers left out."""
-    serving.script.ids = [
-        i
-        for text in ("<th", "ink>hm</th", "ink>yes")
-        for i in serving.text.tokenizer.encode(text, add_special=False, parse_special=False)
-    ]
+    serving.say("<think>hm</think>yes", parse_special=False)
     deltas = [c["choices"][0]["delta"] for c in wire.chat(stream=True).chunks]
     assert "".join(d.get("reasoning_content", "") for d in deltas) == "hm"
     assert "".join(d.get("content", "") for d in deltas) == "yes"
