@@ -29,7 +29,7 @@ class ApiKeyAdmin(ReadOnlyAdmin):
     form = ApiKeyForm
     add_fieldsets = ((None, {"fields": ("name", "scopes", "expires_at")}),)
     fieldsets = (
-        (None, {"fields": ("name", "prefix", "scopes", "shown_state")}),
+        (None, {"fields": ("name", "prefix", "scopes", "state")}),
         ("Times", {"fields": ("created_at", "expires_at", "revoked_at")}),
     )
 
@@ -41,8 +41,7 @@ class ApiKeyAdmin(ReadOnlyAdmin):
 
     @display(description="State", label=KEY_LABELS)
     def shown_state(self, key: ApiKey) -> tuple[str, str]:
-        state = "usable" if key.is_usable else "revoked" if key.revoked_at else "expired"
-        return state, state.capitalize()
+        return key.state, key.state.capitalize()
 
     def save_model(
         self, request: HttpRequest, obj: ApiKey, form: ModelForm[ApiKey], change: bool

@@ -124,8 +124,8 @@ def preview(artifact: Artifact) -> tuple[list[tuple[str, str]], str]:
     demand, dies = services.artifact_demand(artifact), die_rooms()
     facts = [
         ("Memory needed", format_bytes(demand.total_bytes)),
-        ("of it weights", format_bytes(demand.weight_bytes)),
-        ("of it KV memory", f"{format_bytes(demand.kv_bytes)} at {demand.context_len} tokens"),
+        ("Weights", format_bytes(demand.weight_bytes)),
+        ("KV memory", f"{format_bytes(demand.kv_bytes)} at {demand.context_len} tokens"),
     ]
     try:
         host_bytes = available_bytes()

@@ -29,7 +29,7 @@ class AuditEventAdmin(ReadOnlyAdmin):
     search_fields = ("actor", "target", "request_id")
     date_hierarchy = "at"
     ordering = ("-id",)
-    fields = ("at", "actor", "action", "target", "shown_outcome", "detail", "request_id")
+    fields = ("at", "actor", "action", "target", "outcome", "detail", "request_id")
 
     actions = ("export_csv",)
 

@@ -24,7 +24,7 @@ class JobAdmin(ReadOnlyAdmin):
     ordering = ("-created_at",)
     actions_detail = ("cancel",)
     fieldsets = (
-        (None, {"fields": ("public_id", "kind", "subject", "shown_state", "share", "message")}),
+        (None, {"fields": ("public_id", "kind", "subject", "state", "share", "message")}),
         ("About", {"fields": ("artifact", "replica", "actor", "cancel_requested")}),
         ("Times", {"fields": ("created_at", "started_at", "finished_at")}),
     )

@@ -64,11 +64,11 @@ class ReplicaAdmin(ReadOnlyAdmin):
     actions_detail = ("unload", "cancel_unload", "retry")
     change_form_outer_before_template = "admin/registry/replica_progress.html"
     fieldsets = (
-        (None, {"fields": ("public_id", "served_name", "artifact", "shown_state", "wanted")}),
+        (None, {"fields": ("public_id", "served_name", "artifact", "state", "wanted")}),
         ("Why it failed", {"fields": ("failure_reason",)}),
         (
             "Running",
-            {"fields": ("backend", "actual_context_len", "num_slots", "ready_at", "dies")},
+            {"fields": ("backend", "actual_context_len", "num_slots", "ready_at", "shown_dies")},
         ),
         ("Asked for", {"fields": ("context_len", "quantize", "created_at", "changed_at")}),
     )
@@ -97,6 +97,10 @@ class ReplicaAdmin(ReadOnlyAdmin):
         leaving = replica.wanted == Wanted.UNLOADED and replica.state in HELD - {State.DRAINING}
         shown = replica.get_state_display()
         return replica.state, f"{shown}, to be unloaded" if leaving else shown
+
+    @admin.display(description="dies")
+    def shown_dies(self, replica: Replica) -> str:
+        return ", ".join(map(str, replica.dies)) or "none asked for: placement chooses, or the CPU"
 
     @admin.display(description="progress")
     def shown_progress(self, replica: Replica) -> str:

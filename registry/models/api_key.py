@@ -44,6 +44,13 @@ class ApiKey(models.Model):
         return f"{self.name} ({self.prefix}…)"
 
     @property
+    def state(self) -> str:
+        if self.revoked_at is not None:
+            return "revoked"
+        if self.expires_at is not None and self.expires_at <= timezone.now():
+            return "expired"
+        return "usable"
+
+    @property
     def is_usable(self) -> bool:
-        expired = self.expires_at is not None and self.expires_at <= timezone.now()
-        return self.revoked_at is None and not expired
+        return self.state == "usable"

@@ -36,7 +36,12 @@ class Job(models.Model):
     message = models.CharField(max_length=2048, blank=True, default="")
     subject = models.CharField(max_length=1024, help_text="What is pulled, loaded or unloaded.")
     artifact = models.ForeignKey(
-        Artifact, null=True, blank=True, on_delete=models.SET_NULL, related_name="jobs"
+        Artifact,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="jobs",
+        verbose_name="model file",
     )
     replica = models.ForeignKey(
         Replica, null=True, blank=True, on_delete=models.CASCADE, related_name="jobs"

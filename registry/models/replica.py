@@ -16,7 +16,9 @@ class Replica(models.Model):
     public_id = models.CharField(
         "id", primary_key=True, max_length=PUBLIC_ID_LEN, default=new_public_id, editable=False
     )
-    artifact = models.ForeignKey(Artifact, on_delete=models.PROTECT, related_name="replicas")
+    artifact = models.ForeignKey(
+        Artifact, on_delete=models.PROTECT, related_name="replicas", verbose_name="model file"
+    )
     served_name = models.CharField(max_length=128, db_index=True)
     wanted = models.CharField(max_length=16, choices=Wanted, default=Wanted.LOADED)
     state = models.CharField(max_length=16, choices=State, default=State.REQUESTED)
@@ -25,7 +27,9 @@ class Replica(models.Model):
     dies = models.JSONField(
         default=list, blank=True, help_text="Ordinals; empty: chosen by placement, or the CPU."
     )
-    context_len = models.PositiveIntegerField(default=0, help_text="Tokens wanted; 0: the default.")
+    context_len = models.PositiveIntegerField(
+        "context wanted", default=0, help_text="Tokens; 0: the server's default."
+    )
     quantize = models.BooleanField(default=False, help_text="Float weights become Q8_0 at load.")
     # Two requests that carry the same key are one request: a double click loads once.
     request_key = models.CharField(max_length=64, null=True, unique=True, editable=False)  # noqa: DJ001

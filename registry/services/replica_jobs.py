@@ -34,8 +34,8 @@ def unload_job_cancel(replica: Replica, reason: str) -> None:
     open_jobs(replica, Job.Kind.UNLOAD).update(**_ended(Job.State.CANCELED, reason))
 
 
-def jobs_follow(replica: Replica, new: State, reason: str, actor: str) -> None:
-    """Start, end or requeue the replica's open jobs after it has become `new`.
+def jobs_follow(replica: Replica, old: State, new: State, reason: str, actor: str) -> None:
+    """Start, end or requeue the replica's open jobs after it went from `old` to `new`.
 
     A load that begins again has an open job, as a first one has; `actor` is who asked for it.
     """
@@ -50,7 +50,9 @@ def jobs_follow(replica: Replica, new: State, reason: str, actor: str) -> None:
             load.filter(state=Job.State.QUEUED).update(**running)
         case State.READY:
             load.update(**_ended(Job.State.DONE, reason))
-            unload.update(**_ended(Job.State.CANCELED, reason))
+            # An unload that was asked for during the load is still to come.
+            if old is State.DRAINING:
+                unload.update(**_ended(Job.State.CANCELED, reason))
         case State.DRAINING:
             unload.filter(state=Job.State.QUEUED).update(**running)
         case State.UNLOADED:

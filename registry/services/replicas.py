@@ -22,7 +22,7 @@ from registry.names import is_served_name
 from registry.notify import announce_wanted_changed
 from registry.services.audit import audited
 from registry.services.replica_jobs import load_job_open, unload_job_cancel, unload_job_open
-from registry.services.transitions import claim_move, replica_get
+from registry.services.transitions import KEPT, claim_move, replica_get
 from registry.states import HELD, LIVE, State, UnloadMode, Wanted
 
 
@@ -137,19 +137,18 @@ def replica_cancel_unload(*, replica_id: str, actor: str) -> Replica:
     """
     replica = replica_get(replica_id)
     with audited("replica.cancel_unload", str(replica), actor):
+        replica.refresh_from_db()  # within the transaction: nobody moves it from here on
         if replica.state not in HELD:
             raise UnloadNotCancelable(replica_id, replica.state)
         if replica.wanted == Wanted.LOADED:
             return replica
-        Replica.objects.filter(pk=replica_id).update(
-            wanted=Wanted.LOADED, unload_mode="", unload_timeout_s=None
-        )
         if replica.state == State.DRAINING:
             try:
                 claim_move(replica, State.READY, reason="The unload was cancelled.")
             except InvalidTransition as error:
                 raise UnloadNotCancelable(replica_id, error.old) from error
         else:
+            Replica.objects.filter(pk=replica_id).update(**KEPT)
             unload_job_cancel(replica, "The unload was cancelled.")
             replica.refresh_from_db()
         announce_wanted_changed()
@@ -163,6 +162,7 @@ def replica_retry(*, replica_id: str, actor: str) -> Replica:
     """
     replica = replica_get(replica_id)
     with audited("replica.retry", str(replica), actor):
+        replica.refresh_from_db()
         if replica.state == State.UNLOADED:
             raise InvalidTransition(replica_id, replica.state, State.REQUESTED)
         if replica.state == State.FAILED:

@@ -94,6 +94,8 @@ def claim_move(
         fields["failure_reason"] = reason or "No reason was given."
     if new is State.READY and old is State.LOADING:
         fields["ready_at"] = fields["changed_at"]
+    if new is State.READY and old is State.DRAINING:
+        fields.update(KEPT)
     changed = Replica.objects.filter(pk=replica.pk, state=old).update(**fields)
     if changed != 1:
         actual = replica_get(replica.pk).state
@@ -103,11 +105,13 @@ def claim_move(
         Binding.objects.filter(replica=replica, released_at__isnull=True).update(
             released_at=fields["changed_at"]
         )
-    jobs_follow(replica, new, reason, actor)
+    jobs_follow(replica, old, new, reason, actor)
     replica.refresh_from_db()
     logger.info("Replica %s: %s -> %s. %s", replica, old.value, new.value, reason)
 
 
+# What an unload that is cancelled leaves of itself.
+KEPT: dict[str, Any] = {"wanted": Wanted.LOADED, "unload_mode": "", "unload_timeout_s": None}
 _NOT_LOADED: dict[str, Any] = {
     "phase": "",
     "progress": 0.0,

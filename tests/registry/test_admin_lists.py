@@ -64,6 +64,7 @@ def test_pages_are_cheap_and_escape_what_they_show(admin_client, rows, model):
         text = page.content.decode()
         assert "<script>alert(1)" not in text
         assert "<img src=x" not in text
+        assert "(&#x27;" not in text, "a Python value is shown as it is"
 
 
 def test_the_front_page_escapes_what_it_shows(admin_client, rows):

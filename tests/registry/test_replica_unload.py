@@ -160,3 +160,13 @@ def test_whoever_unloads_learns_of_the_cancellation(artifact):
     replica_cancel_unload(replica_id=replica.pk, actor=ACTOR)
     with pytest.raises(InvalidTransition, match="is ready and cannot become unloaded"):
         replica_transition(replica.pk, State.UNLOADED)
+
+
+def test_an_unload_asked_for_during_the_load_is_still_to_come(artifact):
+    """Becoming ready does not cancel it."""
+    replica = replica_in(artifact, State.LOADING)
+    unload("chat")
+    replica = replica_transition(replica.pk, State.READY)
+    assert replica.wanted == Wanted.UNLOADED
+    assert replicas_to_unload() == [replica]
+    assert replica.jobs.get(kind=Job.Kind.UNLOAD).state == Job.State.QUEUED

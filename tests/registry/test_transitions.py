@@ -144,7 +144,7 @@ def test_a_restart_finishes_an_unload(replica):
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data(), num_steps=st.integers(1, 12))
 def test_any_sequence_keeps_row_history_and_jobs_in_step(artifact, data, num_steps):

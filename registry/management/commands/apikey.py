@@ -67,9 +67,8 @@ class Command(RichCommand):
     def _list(self) -> None:
         table = Table("Name", "Prefix", "Scopes", "State", "Expires")
         for key in ApiKey.objects.all():
-            state = "usable" if key.is_usable else "revoked" if key.revoked_at else "expired"
             expires = f"{key.expires_at:%Y-%m-%d %H:%M}" if key.expires_at else "never"
-            table.add_row(Text(key.name), key.prefix, key.scopes, state, expires)
+            table.add_row(Text(key.name), key.prefix, key.scopes, key.state, expires)
         self.console.print(table)
 
     def _say(self, text: str) -> None:
