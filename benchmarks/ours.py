@@ -33,7 +33,7 @@ def main(path: str, num_threads: int) -> None:
         plan, settings, lambda phase, share: None, lambda name, why: sys.exit(why)
     )
     serve_cases(lambda case: measure(replica.worker, case))
-    replica.worker.close("done")
+    replica.close("done")
 
 
 def measure(worker: Worker, case: Case) -> float:

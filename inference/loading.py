@@ -75,13 +75,12 @@ def sizes(
 
 
 def limits(config: EngineConfig, num_threads: int) -> Limits:
-    """Every decoding slot has one row of a step; one prompt has a chunk of them."""
     return Limits(
-        max_rows=config.chunk_len + config.num_slots,
-        max_logit_rows=config.num_slots,
+        max_rows=config.max_rows,
+        max_logit_rows=config.max_logit_rows,
         num_slots=config.num_slots,
         num_pages=config.num_pages,
-        max_pages_per_slot=-(-config.context_len // PAGE_LEN),
+        max_pages_per_slot=config.max_pages_per_slot,
         num_threads=num_threads,
     )
 
@@ -130,12 +129,13 @@ def load_replica(
         context_len=config.context_len,
         text=text,
         worker=worker,
+        free_memory=executor.close,
     )
 
 
 def _warm(executor: Executor, model: ModelConfig, config: EngineConfig) -> None:
     """Run a narrow and a wide step, so that a replica is ready in the sense of having run."""
-    pages = np.zeros((config.num_slots, -(-config.context_len // PAGE_LEN)), np.int32)
+    pages = np.zeros((config.num_slots, config.max_pages_per_slot), np.int32)
     num_wide = min(config.chunk_len, config.context_len, PAGE_LEN)
     for num_rows in {1, num_wide}:
         token = np.full(num_rows, min(1, model.vocab_size - 1), np.int32)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from inference.engine.worker import Worker
     from inference.text.text_model import TextModel
@@ -52,9 +52,15 @@ class ServedReplica:
     context_len: int
     text: TextModel
     worker: Worker
+    free_memory: Callable[[], None]
     created_unix_s: int = field(default_factory=lambda: int(time.time()))
     num_leases: int = 0
     draining: bool = False
+
+    def close(self, message: str) -> None:
+        """End every sequence with an error that says `message`, then give the model's memory back."""
+        self.worker.close(message)
+        self.free_memory()
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from inference.model.errors import ModelError
 from inference.runtime import Runtime
 from inference.text.errors import TextError
 from registry import placement, selectors, services
-from registry.errors import InvalidTransition, RegistryError
+from registry.errors import InvalidTransition, PathRefused, RegistryError
 from registry.models import Replica
 from registry.notify import wanted_changed
 from registry.states import State, UnloadMode, Wanted
@@ -77,11 +77,13 @@ class Supervisor:
 
     def start(self) -> None:
         """Restore what the database wants. Raises: AlreadyRunning."""
-        self._lock_file = self._lock_path.open("w")
+        lock_file = self._lock_path.open("w")
         try:
-            fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
+            lock_file.close()
             raise AlreadyRunning(self._lock_path) from error
+        self._lock_file = lock_file
         services.pulls_reset_at_boot()
         for replica in services.replicas_reset_at_boot():
             logger.info("restoring %s (%s)", replica.served_name, replica.public_id)
@@ -98,7 +100,7 @@ class Supervisor:
         self._loader.shutdown(wait=True, cancel_futures=True)
         for replica in self._runtime.replicas():
             self._runtime.remove(replica.replica_id)
-            replica.worker.close("The server is shutting down.")
+            replica.close("The server is shutting down.")
         if self._lock_file is not None:
             self._lock_file.close()
 
@@ -155,6 +157,10 @@ class Supervisor:
         progress = self._progress_writer(replica)
         started = time.monotonic()
         try:
+            if not Path(replica.artifact.path).is_file():
+                raise PathRefused(
+                    replica.artifact.path, "there is no such file any more; pull it again"
+                )
             placement.place_on_host(services.replica_demand(replica), available_bytes())
             services.replica_transition(replica_id, State.PLACED)
             services.replica_transition(replica_id, State.LOADING)
@@ -173,7 +179,7 @@ class Supervisor:
             self._tell(LoadProgress(name, "failed", 0.0, State.FAILED, reason))
             return
         if services.replica_get(replica_id).wanted == Wanted.UNLOADED:
-            served.worker.close("The model was unloaded before it was ready.")
+            served.close("The model was unloaded before it was ready.")
             services.replica_transition(replica_id, State.UNLOADED)
             return
         self._runtime.add(served)
@@ -222,7 +228,7 @@ class Supervisor:
             raise
         if serving:
             served = self._runtime.remove(replica_id)
-            served.worker.close("The model was unloaded while this request was running.")
+            served.close("The model was unloaded while this request was running.")
         logger.info("%s is unloaded", replica.served_name)
 
     def _wait_drained(self, replica_id: str) -> None:
@@ -246,7 +252,7 @@ class Supervisor:
     def _fail(self, replica_id: str, reason: str) -> None:
         try:
             served = self._runtime.remove(replica_id)
-            served.worker.close(reason)
+            served.close(reason)
             services.replica_transition(replica_id, State.FAILED, reason=reason)
         except (KeyError, InvalidTransition) as error:
             logger.info("replica %s was gone already: %s", replica_id, error)
