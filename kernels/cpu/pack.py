@@ -12,27 +12,25 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
+import numpy.typing as npt
 from numba import njit
 
-from kernels.cpu import convert
 from kernels.cpu.errors import UnsupportedWeight
 from kernels.cpu.formats import ENTRIES, FORMATS
 from kernels.cpu.repack import SIGNATURE
-from kernels.cpu.row_table import RowTable
 from kernels.cpu.simd import OPTIONS
 from kernels.cpu.weight_format import LANES
+from kernels.specs.quants import row_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from concurrent.futures import Executor
 
-    import numpy as np
-    import numpy.typing as npt
-
     from kernels.cpu.weight_format import Format
     from kernels.specs.tensor import Part, Weight
 
-TASK_BYTES = 1 << 20  # of packed weights; a task that converts holds a few times as much
+TASK_BYTES = 1 << 20  # of packed weights
 
 _compiled: dict[str, Callable[[npt.NDArray[np.int64], int, int, int], None]] = {}
 
@@ -83,17 +81,10 @@ class PackedPart:
         }
 
 
-def packed_format(quant: str) -> Format | None:
-    """What a tensor of that format becomes; None if no kernel can take it."""
-    if quant in convert.CONVERTED:
-        return convert.TARGET
-    return FORMATS.get(quant)
-
-
 def can_gate(gate: Weight, up: Weight) -> bool:
     """Whether pack_gated takes the two: one format in common, whole groups of rows."""
-    formats = {packed_format(quant) for quant in (*gate.quants, *up.quants)}
-    return len(formats) == 1 and gate.num_rows == up.num_rows and gate.num_rows % LANES == 0
+    quants = {*gate.quants, *up.quants}
+    return len(quants) == 1 and gate.num_rows == up.num_rows and gate.num_rows % LANES == 0
 
 
 def compile_repacking(weights: Iterable[Weight]) -> None:
@@ -114,9 +105,9 @@ def pack_weight(weight: Weight, memory: Memory, pool: Executor) -> tuple[PackedP
         if column % LANES:
             reason = f"another format begins at row {column}, which is no multiple of {LANES}"
             raise UnsupportedWeight(weight.name, reason)
-        table = RowTable.stacked(tuple(run))
-        packed.append(_pack(fmt, table, column, memory, pool))
-        column += table.num_rows
+        rows = _row_addresses(run)
+        packed.append(_pack(fmt, rows, column, weight.k, memory, pool))
+        column += len(rows)
     return tuple(packed)
 
 
@@ -127,36 +118,57 @@ def pack_gated(gate: Weight, up: Weight, memory: Memory, pool: Executor) -> Pack
     """
     if not can_gate(gate, up):
         raise UnsupportedWeight(gate.name, f"it shares no format and size with {up.name}")
-    table = RowTable.stacked((*gate.parts, *up.parts)).interleaved(LANES)
-    return _pack(_format_of(gate.parts[0], gate.name), table, 0, memory, pool)
+    halves = [_row_addresses(weight.parts).reshape(-1, LANES) for weight in (gate, up)]
+    rows = np.stack(halves, axis=1).reshape(-1)
+    return _pack(_format_of(gate.parts[0], gate.name), rows, 0, gate.k, memory, pool)
 
 
 def _format_of(part: Part, weight_name: str) -> Format:
     quant, k = part.tensor.quant, part.tensor.shape[1]
-    fmt = packed_format(quant)
-    if fmt is None:
+    if quant not in FORMATS:
         raise UnsupportedWeight(weight_name, f"there is no kernel for the format {quant}")
+    fmt = FORMATS[quant]
     if k % fmt.block_len:
         reason = f"its rows have {k} values where {quant} needs a multiple of {fmt.block_len}"
         raise UnsupportedWeight(weight_name, reason)
     return fmt
 
 
-def _pack(fmt: Format, table: RowTable, column: int, memory: Memory, pool: Executor) -> PackedPart:
-    k = table.k
-    num_groups, group_bytes = -(-table.num_rows // LANES), fmt.group_bytes(k)
+def _row_addresses(parts: Iterable[Part]) -> npt.NDArray[np.int64]:
+    """Where each row lies in the (mapped) file."""
+    addresses = []
+    for part in parts:
+        order = np.arange(part.num_rows) if part.row_order is None else part.row_order
+        row_len = row_bytes(part.tensor.quant, part.tensor.shape[1])
+        addresses.append(part.tensor.data.ctypes.data + row_len * order)
+    return np.concatenate(addresses, dtype=np.int64)
+
+
+def _pack(
+    fmt: Format,
+    rows: npt.NDArray[np.int64],
+    column: int,
+    k: int,
+    memory: Memory,
+    pool: Executor,
+) -> PackedPart:
+    num_rows, num_groups = len(rows), -(-len(rows) // LANES)
+    group_bytes, blocks = fmt.group_bytes(k), k // fmt.block_len
+    zero_row = np.zeros(blocks * fmt.file_bytes, np.uint8)
+    padding = np.full(num_groups * LANES - num_rows, zero_row.ctypes.data)
+    rows = np.concatenate([rows, padding])
     data = memory.take(num_groups * group_bytes)
     repack, base = _repack_function(fmt), data.ctypes.data
     step = max(1, TASK_BYTES // group_bytes)
 
     def task(first: int) -> None:
-        groups = min(step, num_groups - first)
-        with table.file_rows(first * LANES, (first + groups) * LANES) as addresses:
-            repack(addresses, base + first * group_bytes, k // fmt.block_len, groups)
+        end = min(first + step, num_groups)
+        addresses = rows[first * LANES : end * LANES]
+        repack(addresses, base + first * group_bytes, blocks, end - first)
 
     for _ in pool.map(task, range(0, num_groups, step)):
         pass  # raises what the task raised
-    return PackedPart(fmt, data, table.num_rows, column, k)
+    return PackedPart(fmt, data, num_rows, column, k)
 
 
 def _repack_function(fmt: Format) -> Callable[[npt.NDArray[np.int64], int, int, int], None]:

@@ -1,6 +1,7 @@
 """SIMD for numba: what kernels are written in. Re-exports the vocabulary; owns nothing itself."""
 
 from kernels.cpu.simd.dots import MAX_TILE
+from kernels.cpu.simd.lookup import define_lookup
 from kernels.cpu.simd.scalars import (
     as_f64,
     bits_as_f32,
@@ -93,6 +94,7 @@ __all__ = [
     "bits_as_f32",
     "call_kernel",
     "cycles",
+    "define_lookup",
     "dot4",
     "dot4_wide",
     "f32",

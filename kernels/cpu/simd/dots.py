@@ -10,7 +10,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from kernels.cpu import kernel_cache
-from kernels.cpu.simd.types import I8, I16, I32, I32V, LANES, call, constant
+from kernels.cpu.simd.types import I16, I32V, as_bytes, call, constant, in_pieces
 
 ISA = kernel_cache.configure().isa
 
@@ -23,31 +23,36 @@ def emit_dot4(b, acc, weights, x, wide):
 def _vnni(bits):
     """vpdpbusd; registers of 256 bits encode it for AVX-VNNI as well as for AVX-512."""
 
-    def piece(b, acc, weights, x, wide):
-        operands = [acc, _as(b, weights, I8), _as(b, x, I8)]
-        return call(b, f"llvm.x86.avx512.vpdpbusd.{bits}", acc.type, operands)
+    def form(b, acc, weights, x, wide):
+        def piece(acc, weights, x):
+            operands = [acc, as_bytes(b, weights), as_bytes(b, x)]
+            return call(b, f"llvm.x86.avx512.vpdpbusd.{bits}", acc.type, operands)
 
-    return _in_pieces(bits, piece)
+        return in_pieces(b, bits, piece, acc, weights, x)
+
+    return form
 
 
 def _pair_sums(bits, bytes_to_words, words_to_ints):
     """Pairs into int16, pairs of those into int32. 2 * 127 * 128 fits int16; 2 * 255 * 128 would
     saturate, so wide weights go in two parts: their lower 7 bits, their top bit."""
+    words = ir.VectorType(I16, bits // 16)
 
-    def add(b, acc, weights, x):
-        words = ir.VectorType(I16, bits // 16)
-        pairs = call(b, bytes_to_words, words, [weights, x])
-        sums = call(b, words_to_ints, acc.type, [pairs, constant(words, 1)])
-        return b.add(acc, sums)
+    def form(b, acc, weights, x, wide):
+        def add(acc, weights, x):
+            pairs = call(b, bytes_to_words, words, [weights, x])
+            return b.add(acc, call(b, words_to_ints, acc.type, [pairs, constant(words, 1)]))
 
-    def piece(b, acc, weights, x, wide):
-        weights, x = _as(b, weights, I8), _as(b, x, I8)
-        if not wide:
-            return add(b, acc, weights, x)
-        acc = add(b, acc, b.and_(weights, constant(weights.type, 127)), x)
-        return add(b, acc, b.and_(weights, constant(weights.type, 128)), x)
+        def piece(acc, weights, x):
+            weights, x = as_bytes(b, weights), as_bytes(b, x)
+            if not wide:
+                return add(acc, weights, x)
+            acc = add(acc, b.and_(weights, constant(weights.type, 127)), x)
+            return add(acc, b.and_(weights, constant(weights.type, 128)), x)
 
-    return _in_pieces(bits, piece)
+        return in_pieces(b, bits, piece, acc, weights, x)
+
+    return form
 
 
 def _plain(b, acc, weights, x, wide):
@@ -57,31 +62,6 @@ def _plain(b, acc, weights, x, wide):
         v = b.ashr(b.shl(x, constant(I32V, 24 - 8 * byte)), constant(I32V, 24))
         acc = b.add(acc, b.mul(w, v))
     return acc
-
-
-def _as(b, v, element):
-    return b.bitcast(v, ir.VectorType(element, v.type.count * 32 // element.width))
-
-
-def _in_pieces(bits, piece):
-    """A form for 16 lanes out of one for registers of `bits` bits."""
-    lanes = bits // 32
-
-    def form(b, acc, weights, x, wide):
-        parts = []
-        for at in range(0, LANES, lanes):
-            mask = ir.Constant(ir.VectorType(I32, lanes), list(range(at, at + lanes)))
-            parts.append(piece(b, *(b.shuffle_vector(v, v, mask) for v in (acc, weights, x)), wide))
-        while len(parts) > 1:
-            count = 2 * parts[0].type.count
-            mask = ir.Constant(ir.VectorType(I32, count), list(range(count)))
-            parts = [
-                b.shuffle_vector(low, high, mask)
-                for low, high in zip(parts[::2], parts[1::2], strict=True)
-            ]
-        return parts[0]
-
-    return form
 
 
 _FORMS = {

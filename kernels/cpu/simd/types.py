@@ -85,6 +85,27 @@ def emit_fma(b, x, y, z):
     return call(b, "llvm.fmuladd.v16f32", F32V, [x, y, z])
 
 
+def in_pieces(b, bits, piece, *vectors):
+    """An operation on vectors of 16 int32 as operations on registers: piece(parts of `bits` bits)."""
+    lanes = bits // 32
+    parts = []
+    for at in range(0, LANES, lanes):
+        mask = ir.Constant(ir.VectorType(I32, lanes), list(range(at, at + lanes)))
+        parts.append(piece(*(b.shuffle_vector(v, v, mask) for v in vectors)))
+    while len(parts) > 1:
+        count = 2 * parts[0].type.count
+        mask = ir.Constant(ir.VectorType(I32, count), list(range(count)))
+        parts = [
+            b.shuffle_vector(low, high, mask)
+            for low, high in zip(parts[::2], parts[1::2], strict=True)
+        ]
+    return parts[0]
+
+
+def as_bytes(b, v):
+    return b.bitcast(v, ir.VectorType(I8, 4 * v.type.count))
+
+
 def define(result, params, emit):
     """An intrinsic of fixed signature: emit(builder, args) -> value, or None for void."""
 

@@ -10,15 +10,13 @@ from kernels.cpu.pack import pack_weight
 from kernels.reference.dequantise import dequantise
 from tests.kernels.cpu.calls import Heap, Inline, embedded, random_tensor, weight_of
 
-NATIVE = sorted(set(FORMATS) - {"Q8_F"})
-
 
 def packed(tensor, row_order=None):
     (part,) = pack_weight(weight_of(tensor, row_order=row_order), Heap(), Inline())
     return part
 
 
-@pytest.mark.parametrize("quant", NATIVE)
+@pytest.mark.parametrize("quant", FORMATS)
 def test_every_row_and_value(quant):
     """All rows of a table whose length is no multiple of 16, bit for bit."""
     tensor = random_tensor(quant, 37, 512)
@@ -51,7 +49,7 @@ def test_row_order():
     np.testing.assert_array_equal(rows, dequantise("Q8_0", tensor.data, 20, 64)[order])
 
 
-@pytest.mark.parametrize("quant", NATIVE)
+@pytest.mark.parametrize("quant", FORMATS)
 def test_padding_is_zero(quant):
     """Rows that fill up the last group are zeros."""
     part = packed(random_tensor(quant, 17, 256))

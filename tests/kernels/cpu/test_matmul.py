@@ -18,7 +18,6 @@ from tests.kernels.cpu.calls import (
     weight_of,
 )
 
-NATIVE = sorted(set(FORMATS) - {"Q8_F"})
 # Products are exact; what remains is rounding of float32 sums, relative to the sum of absolute terms.
 ROUNDING = 1e-6
 
@@ -42,7 +41,7 @@ def check(y, weights, x, rounding=ROUNDING):
     assert (error <= rounding * terms).all(), (error / np.maximum(terms, 1e-30)).max()
 
 
-@pytest.mark.parametrize("quant", NATIVE)
+@pytest.mark.parametrize("quant", FORMATS)
 @pytest.mark.parametrize("num_rows", [1, 7, 21])
 def test_product(quant, num_rows):
     """W x for odd numbers of weight rows and activation rows, and zeros in the padding."""
@@ -64,7 +63,7 @@ def test_narrow_product(quant, k):
     check(multiplied(part, rows), dequantise(quant, tensor.data, 16, k), values)
 
 
-@pytest.mark.parametrize("quant", NATIVE)
+@pytest.mark.parametrize("quant", FORMATS)
 def test_same_bits(quant):
     """A row's result does not depend on how many rows or threads there are."""
     tensor, x = random_tensor(quant, 80, 256), some_rows(15, 256)

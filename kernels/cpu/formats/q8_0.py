@@ -1,0 +1,77 @@
+"""Q8_0: blocks of 32 values of 8 bits. Owns its packed form, micro-kernel and values.
+
+value d * q    file d qs[32] i8    packed d[16]f16, 8 lines of q + 128  (same size)
+"""
+
+from __future__ import annotations
+
+from kernels.cpu.embed import embed
+from kernels.cpu.layout import ACT_D, ACT_NSUM
+from kernels.cpu.matmul import matmul
+from kernels.cpu.repack import repack
+from kernels.cpu.simd import (
+    add_scaled_dots,
+    dot4_wide,
+    f32,
+    i32,
+    kernel_part,
+    load1_f16,
+    load1_i32,
+    load1_u8,
+    load1_u16,
+    load_f16,
+    load_i,
+    offset_tile,
+    store1_f32,
+    store1_i32,
+    store1_u16,
+)
+from kernels.cpu.weight_format import Format, marker
+
+_BYTES = 32 + 8 * 64
+Q8_0 = Format("Q8_0", 32, 34, _BYTES)
+
+_ADD_128 = -0x7F7F7F80  # 0x80808080: -128..127 -> 0..255 in every byte
+
+
+@kernel_part
+def _tile(f, w, x, stride, k):
+    nb = k // 32
+    for b in range(nb):
+        p, xb = w + _BYTES * b, x + 32 * b
+        acc = offset_tile(f, x + ACT_NSUM * nb + 4 * b, stride, i32(7))  # -128 * sum
+        for j in range(8):
+            acc = dot4_wide(acc, load_i(p + 32 + 64 * j), xb + 4 * j, stride)
+        f = add_scaled_dots(f, acc, load_f16(p), x + ACT_D * nb + 4 * b, stride)
+    return f
+
+
+@kernel_part
+def _pack(src, dst, lane):
+    store1_u16(dst + 2 * lane, load1_u16(src))
+    for i in range(8):
+        word = load1_i32(src + 2 + 4 * i) ^ i32(_ADD_128)
+        store1_i32(dst + 32 + 64 * i + 4 * lane, word)
+
+
+@kernel_part
+def _unpack(src, lane, dst, scale):
+    d = load1_f16(src + 2 * lane)
+    for i in range(32):
+        q = load1_u8(src + 32 + 64 * (i // 4) + 4 * lane + i % 4) - 128
+        store1_f32(dst + 4 * i, d * f32(q) * scale)
+
+
+_q8_0 = marker(Q8_0, _tile, _pack, _unpack)
+
+
+def matmul_q8_0(op, step, tid):
+    matmul(op, step, tid, _q8_0())
+
+
+def embed_q8_0(op, step, tid):
+    embed(op, step, tid, _q8_0())
+
+
+def repack_q8_0(rows, dst, blocks, groups):
+    repack(rows, dst, blocks, groups, _q8_0())
