@@ -65,11 +65,11 @@ def parse(raw: bytes, decoder: msgspec.json.Decoder[T]) -> Body[T]:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    unique = dict(pairs)
-    if len(unique) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InvalidRequest(f"The field '{twice[:64]}' is given twice.", twice[:64])
+    unique: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in unique:
+            raise InvalidRequest(f"The field '{name[:64]}' is given twice.", name[:64])
+        unique[name] = value
     return unique
 
 

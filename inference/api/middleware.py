@@ -66,10 +66,11 @@ class ApiMiddleware:
         offered = request.headers.get("X-Request-Id", "")
         request_id = offered if _SANE_ID.fullmatch(offered) else f"req_{secrets.token_hex(16)}"
         current_request_id.set(request_id)
+        match = _match(request.path_info)
         if request.method == "OPTIONS":
             response: HttpResponseBase = _preflight(request)
-        elif _is_api_path(request.path_info):
-            response = await self._answer_api(request)
+        elif match is not None or _is_below_v1(request.path_info):
+            response = await self._answer_api(request, match)
             _allow_any_origin(response)
             response["X-Content-Type-Options"] = "nosniff"
         else:
@@ -77,11 +78,13 @@ class ApiMiddleware:
         response["x-request-id"] = request_id
         return response
 
-    async def _answer_api(self, request: HttpRequest) -> HttpResponseBase:
+    async def _answer_api(
+        self, request: HttpRequest, match: ResolverMatch | None
+    ) -> HttpResponseBase:
         holding = ExitStack()
         held.set(holding)
         try:
-            response = await self._call_view(request)
+            response = await self._call_view(request, match)
         except Exception as error:  # noqa: BLE001  the boundary: every failure becomes an answer
             response = error_response(error)
         except BaseException:  # cancelled: the client is gone
@@ -97,8 +100,9 @@ class ApiMiddleware:
             response["Content-Length"] = str(len(response.content))
         return response
 
-    async def _call_view(self, request: HttpRequest) -> HttpResponseBase:
-        match = _match(request.path_info)
+    async def _call_view(
+        self, request: HttpRequest, match: ResolverMatch | None
+    ) -> HttpResponseBase:
         if match is None:
             raise UnknownRoute(request.path)
         try:
@@ -114,7 +118,7 @@ class ApiMiddleware:
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         """Errors of control views that were reached the long way."""
-        return error_response(error) if _is_api_path(request.path_info) else None
+        return error_response(error) if _match(request.path_info) else None
 
 
 def error_response(error: BaseException) -> HttpResponse:
@@ -140,8 +144,8 @@ def _match(path: str) -> ResolverMatch | None:
         return None
 
 
-def _is_api_path(path: str) -> bool:
-    return path == "/v1" or path.startswith("/v1/") or _match(path) is not None
+def _is_below_v1(path: str) -> bool:
+    return path == "/v1" or path.startswith("/v1/")
 
 
 def _is_json(response: HttpResponseBase) -> bool:

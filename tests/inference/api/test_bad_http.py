@@ -45,6 +45,9 @@ BAD_BODIES = {
     "duplicate messages": GOOD[:-1] + b',"messages":[]}',
     "duplicate key inside": b'{"messages":[{"role":"user","role":"system","content":"Hi"}]}',
     "duplicate key in an unknown field": GOOD[:-1] + b',"x":{"a":1,"a":2}}',
+    "one of 300,000 keys twice": b'{"messages":[],'
+    + b",".join(b'"%d":0' % i for i in range(300_000))
+    + b',"299999":0}',
     "escaped duplicate": GOOD[:-1] + b',"seed":1,"see\\u0064":1}',
     "depth 10,000": GOOD[:-1] + b',"x":' + b"[" * 10_000 + b"]" * 10_000 + b"}",
     "depth 1,000,000": GOOD[:-1] + b',"x":' + b"[" * 1_000_000 + b"]" * 1_000_000 + b"}",
