@@ -67,12 +67,6 @@ def artifact_of_source(source: str) -> Artifact | None:
     return Artifact.objects.filter(source=source).order_by("-pk").first()
 
 
-def replicas_named(served_name: str) -> list[Replica]:
-    """The replicas of a name that are not unloaded, oldest first."""
-    live = Replica.objects.filter(served_name=served_name, state__in=LIVE)
-    return list(live.select_related("artifact").order_by("created_at", "pk"))
-
-
 def replicas_overview() -> list[Replica]:
     """Every replica that is not unloaded, by name."""
     live = Replica.objects.filter(state__in=LIVE).select_related("artifact")

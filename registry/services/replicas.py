@@ -25,6 +25,8 @@ from registry.services.replica_jobs import load_job_open, unload_job_cancel, unl
 from registry.services.transitions import KEPT, claim_move, replica_get
 from registry.states import HELD, LIVE, State, UnloadMode, Wanted
 
+MAX_CONTEXT_LEN = 1 << 20  # tokens; the bound of PANTHEON_CONTEXT_LEN too
+
 
 def replica_request(
     *,
@@ -42,7 +44,7 @@ def replica_request(
     when the dies named do not exist or already hold a replica of that name.
     """
     with audited("replica.load", served_name, actor) as detail:
-        detail.update(artifact=artifact.digest, dies=list(dies), context_len=context_len)
+        detail.update(artifact=artifact.digest, dies=list(dies))
         if request_key is not None:
             earlier = Replica.objects.filter(request_key=request_key).first()
             if earlier is not None:
@@ -50,8 +52,8 @@ def replica_request(
                 return earlier
         if not is_served_name(served_name):
             raise InvalidName(served_name)
-        if context_len < 0:
-            raise InvalidValue("context_len", f"is {context_len}; it must be 0 (default) or more")
+        if not 0 <= context_len <= MAX_CONTEXT_LEN:
+            raise InvalidValue("context_len", f"must lie between 0 (default) and {MAX_CONTEXT_LEN}")
         if artifact.context_len and context_len > artifact.context_len:
             raise InvalidValue(
                 "context_len",
@@ -70,7 +72,7 @@ def replica_request(
             request_key=request_key,
         )
         load_job_open(replica, actor)
-        detail["replica"] = replica.pk
+        detail.update(replica=replica.pk, context_len=context_len)
         announce_wanted_changed()
     return replica
 

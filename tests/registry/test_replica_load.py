@@ -7,7 +7,7 @@ import pytest
 from registry.errors import InvalidName, InvalidValue, NameInUse, PlacementRefused
 from registry.models import AuditEvent, Job, Replica
 from registry.notify import wanted_changed
-from registry.selectors import replicas_named, replicas_to_load
+from registry.selectors import replicas_overview, replicas_to_load
 from registry.services import (
     replica_request,
     replica_request_unload,
@@ -65,7 +65,7 @@ def test_plain_names_are_accepted(artifact, name):
 def test_a_second_replica_of_the_same_file_shares_the_name(artifact):
     """S18, D7: replicas of one file may serve one name."""
     first, second = request(artifact), request(artifact)
-    assert replicas_named("chat") == [first, second]
+    assert replicas_overview() == [first, second]
 
 
 def test_a_name_never_serves_two_files(artifact, make_artifact):
@@ -90,7 +90,12 @@ def test_the_same_key_is_the_same_request(artifact):
 
 
 @pytest.mark.parametrize(
-    ("context_len", "said"), [(-1, "must be 0"), (4096, "was trained for 2048 tokens")]
+    ("context_len", "said"),
+    [
+        (-1, "must lie between 0"),
+        (1 << 70, "must lie between 0"),
+        (4096, "was trained for 2048 tokens"),
+    ],
 )
 def test_impossible_context_lengths_are_refused(artifact, context_len, said):
     with pytest.raises(InvalidValue, match=said):
