@@ -11,11 +11,11 @@ from kernels.cpu.layout import (
     W,
 )
 from kernels.cpu.rows import my_rows, output_rows
-from kernels.cpu.simd import as_f64, f32, i64, kernel_part, load1_i32
+from kernels.cpu.simd import as_f64, driver, f32, i64, load1_i32
 from kernels.cpu.weight_format import LANES, unpack_block
 
 
-@kernel_part
+@driver
 def embed(op, step, tid, fmt):
     """Columns: W K GROUP_BYTES, OUT OUT_STRIDE OUT_SHARED, SCALE (float64 bits)."""
     scale = f32(as_f64(op[SCALE]))

@@ -28,6 +28,7 @@ from kernels.cpu.rows import input_rows, scratch
 from kernels.cpu.simd import (
     MAX_TILE,
     add_tile,
+    driver,
     f32,
     float_tile,
     inline_part,
@@ -85,7 +86,7 @@ def gated(gate, up, mode):
     return gate / (splat(f32(1.0)) + vexp(zeros() - z)) * up
 
 
-@kernel_part
+@driver
 def matmul(op, step, tid, fmt):
     """Columns: W K GROUPS GROUP_BYTES, IN IN_STRIDE IN_SHARED, OUT OUT_STRIDE, MODE.
 

@@ -6,14 +6,14 @@ whole, so the order of columns inside a block stays the file's, and kernels inde
 
 from __future__ import annotations
 
-from kernels.cpu.simd import kernel_part
+from kernels.cpu.simd import driver
 from kernels.cpu.weight_format import LANES, pack_block
 
 # rows: address of each row; dst: address of the first group; blocks in a row; groups to make
 SIGNATURE = "void(int64[::1], int64, int64, int64)"
 
 
-@kernel_part
+@driver
 def repack(rows, dst, blocks, groups, fmt):
     for g in range(groups):
         for b in range(blocks):

@@ -41,7 +41,7 @@ from kernels.cpu.simd.tiles import (
     store_tile,
     sum_tile,
 )
-from kernels.cpu.simd.types import OPTIONS, f32, f64, i32, i64, inline_part, kernel_part
+from kernels.cpu.simd.types import OPTIONS, driver, f32, f64, i32, i64, inline_part, kernel_part
 from kernels.cpu.simd.vectors import (
     bit_to_2,
     bit_to_4,
@@ -97,6 +97,7 @@ __all__ = [
     "define_lookup",
     "dot4",
     "dot4_wide",
+    "driver",
     "f32",
     "f64",
     "float_tile",

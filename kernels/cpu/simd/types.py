@@ -24,6 +24,8 @@ F16V, I16V, I8Q = (ir.VectorType(t, LANES) for t in (F16, I16, I8))
 OPTIONS = {"nogil": True, "error_model": "numpy"}
 kernel_part = njit(**OPTIONS, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 inline_part = njit(**OPTIONS, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)
+# Inlined by numba itself: an entry point and its driver are then optimised once, not twice.
+driver = njit(**OPTIONS, inline="always")
 
 i32, i64, f32, f64, void = types.int32, types.int64, types.float32, types.float64, types.void
 
