@@ -82,7 +82,6 @@ class AttentionLowering:
             "KV_HEADS": op.attrs["num_kv_heads"],
             "HEAD_DIM": dim,
             "KV": kv,
-            "PAGE_BYTES": page_bytes(self._shapes[layer]),
             "WINDOW": plan.window,
             "PLAN": Access.whole(plan.area),
             "PARTIALS": Access.whole(partials),

@@ -99,17 +99,16 @@ def finish(state, dst, dim):
 
 
 @kernel_part
-def _scores(keys, next_keys, dim, q0, q1, q2, q3, out):
+def _scores(keys, upcoming, dim, q0, q1, q2, q3, out):
     """4 queries x 32 positions of a page: 8 accumulators, one broadcast and two key vectors a step.
 
     Pages are scattered and cold (weights have swept the caches since the last step), so each step
-    also fetches a line of this page's values and of the next page's keys.
+    also fetches a line of what is read next.
     """
     a0 = a1 = b0 = b1 = c0 = c1 = d0 = d1 = zeros()
     for d in range(dim):
         k0, k1 = load_f16(keys + 64 * d), load_f16(keys + 64 * d + 32)
-        prefetch(keys + 64 * (dim + d))
-        prefetch(next_keys + 64 * d)
+        prefetch(upcoming + 64 * d)
         x = splat_load(q0 + 4 * d)
         a0, a1 = fma(x, k0, a0), fma(x, k1, a1)
         x = splat_load(q1 + 4 * d)
@@ -158,9 +157,14 @@ def _weighted_32(op, step, row, kv_head, pages, d, scores, o0, o1, o2, o3):
     a0 = a1 = b0 = b1 = c0 = c1 = d0 = d1 = zeros()
     for page in range(pages[0], pages[1]):
         values = head_page(op, step, row, page, kv_head) + 2 * (dim * PAGE + d)
+        # The same features of the next page, or the first page's next ones.
+        ahead = page + 1 if page + 1 < pages[1] else pages[0]
+        further = 0 if page + 1 < pages[1] else 64
+        upcoming = head_page(op, step, row, ahead, kv_head) + 2 * (dim * PAGE + d) + further
         w = scores + 4 * PAGE * (page - pages[2])
         for i in range(PAGE):
             v0, v1 = load_f16(values + 2 * dim * i), load_f16(values + 2 * dim * i + 32)
+            prefetch(upcoming + 2 * dim * i)
             x = splat_load(w + 4 * i)
             a0, a1 = fma(x, v0, a0), fma(x, v1, a1)
             x = splat_load(w + 4 * RUN + 4 * i)
@@ -195,9 +199,8 @@ def _weighted_16(op, step, row, kv_head, pages, d, scores, o0, o1, o2, o3):
 
 
 @inline_part
-def _query(op, i, num_queries, row0, kv_head):
+def _query(group, i, num_queries, row0, kv_head):
     """Query i of a tile -> (row, head). Past the end: the last one again, computed twice to no effect."""
-    group = op[HEADS] // op[KV_HEADS]
     i = min(i, num_queries - 1)
     return row0 + i // group, kv_head * group + i % group
 
@@ -233,10 +236,12 @@ def _four_over_run(op, step, queries, kv_head, run, scores, o0, o1, o2, o3):
     q2, q3 = _query_address(op, r2, h2), _query_address(op, r3, h3)
     if first < end:
         keys = head_page(op, step, r0, first, kv_head)
+        first_values = keys + 2 * dim * PAGE
         for page in range(first, end):
-            next_keys = head_page(op, step, r0, min(page + 1, end - 1), kv_head)
-            _scores(keys, next_keys, dim, q0, q1, q2, q3, scores + 4 * PAGE * (page - run_page))
-            keys = next_keys
+            last = page + 1 == end
+            upcoming = first_values if last else head_page(op, step, r0, page + 1, kv_head)
+            _scores(keys, upcoming, dim, q0, q1, q2, q3, scores + 4 * PAGE * (page - run_page))
+            keys = upcoming
     begin, stop = 2 * (first - run_page), 2 * (end - run_page)
     f0, f1 = first_visible(p0, window) - start, first_visible(p1, window) - start
     f2, f3 = first_visible(p2, window) - start, first_visible(p3, window) - start
@@ -320,10 +325,10 @@ def attention(op, step, tid):
         n = count * group
         tile_first = first_visible(_position(step, row0), op[WINDOW]) // RUN
         for i in range(0, n, 4):
-            r0, h0 = _query(op, i, n, row0, h)
-            r1, h1 = _query(op, i + 1, n, row0, h)
-            r2, h2 = _query(op, i + 2, n, row0, h)
-            r3, h3 = _query(op, i + 3, n, row0, h)
+            r0, h0 = _query(group, i, n, row0, h)
+            r1, h1 = _query(group, i + 1, n, row0, h)
+            r2, h2 = _query(group, i + 2, n, row0, h)
+            r3, h3 = _query(group, i + 3, n, row0, h)
             queries = (r0, h0, r1, h1, r2, h2, r3, h3)
             if split:
                 _split_task(op, step, queries, h, first_run, tile_first, scores)

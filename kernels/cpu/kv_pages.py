@@ -5,7 +5,7 @@ The part of one head is its keys, transposed (f16 [head_dim][PAGE]: neighbouring
 vector, so scores need no horizontal sums), then its values (f16 [PAGE][head_dim]).
 """
 
-from kernels.cpu.layout import KV, KV_HEADS, PAGE, PAGE_BYTES, S_MAX_PAGES, S_PAGES, S_SLOTS
+from kernels.cpu.layout import HEAD_DIM, KV, KV_HEADS, PAGE, S_MAX_PAGES, S_PAGES, S_SLOTS
 from kernels.cpu.simd import (
     f32,
     i64,
@@ -28,7 +28,7 @@ def head_page(op, step, row, page_index, kv_head):
     """Address of one head's part of the page_index-th page of the row's sequence."""
     slot = i64(load1_i32(step[S_SLOTS] + 4 * row))
     page = i64(load1_i32(step[S_PAGES] + 4 * (slot * step[S_MAX_PAGES] + page_index)))
-    return op[KV] + page * op[PAGE_BYTES] + kv_head * (op[PAGE_BYTES] // op[KV_HEADS])
+    return op[KV] + (page * op[KV_HEADS] + kv_head) * 4 * PAGE * op[HEAD_DIM]
 
 
 @inline_part

@@ -61,43 +61,67 @@ def angles_at(op, position, dst):
         store_f(dst + 4 * n + i, fma(sin_a, cos_b, cos_a * sin_b))
 
 
-@kernel_part
-def rotate(src, dst, dim, pairs, angles):
-    """Half-split rotary embedding of one head: pairs (i, i + pairs); dims from 2 * pairs on are copied.
+@inline_part
+def _rotate_half(src, dst, pairs, angles, scale):
+    """Whole vectors of pairs: dst may be src."""
+    second, sines = 4 * pairs, angles + 4 * pairs
+    for i in range(0, second, 64):
+        x, y = load_f(src + i), load_f(src + second + i)
+        c, s = load_f(angles + i), load_f(sines + i)
+        store_f(dst + i, (x * c - y * s) * scale)
+        store_f(dst + second + i, (x * s + y * c) * scale)
 
-    Shapes: src, dst (dim,) f32, apart, each with 16 floats to spare behind it: where pairs fill no
-    whole vector, a store reaches beyond its part, and the next part then overwrites that.
-    """
-    sines = angles + 4 * _padded(pairs)
-    second = 4 * pairs
+
+@kernel_part
+def _rotate_ragged(src, dst, dim, pairs, angles, scale, work):
+    """Pairs that fill no whole vector: a store to `work` reaches beyond its half, and the next one
+    overwrites that. All have 16 floats to spare behind them."""
+    second, sines = 4 * pairs, angles + 4 * _padded(pairs)
     for i in range(0, second, 64):
         x, y = load_f(src + i), load_f(src + second + i)
-        store_f(dst + i, x * load_f(angles + i) - y * load_f(sines + i))
+        store_f(work + i, (x * load_f(angles + i) - y * load_f(sines + i)) * scale)
     for i in range(0, second, 64):
         x, y = load_f(src + i), load_f(src + second + i)
-        store_f(dst + second + i, x * load_f(sines + i) + y * load_f(angles + i))
+        store_f(work + second + i, (x * load_f(sines + i) + y * load_f(angles + i)) * scale)
     for i in range(2 * second, 4 * dim, 64):
-        store_f(dst + i, load_f(src + i))
+        store_f(work + i, load_f(src + i) * scale)
+    for i in range(0, 4 * dim, 64):
+        store_f(dst + i, load_f(work + i))
+
+
+@inline_part
+def rotate(src, dst, dim, pairs, angles, scale, work):
+    """Half-split rotary embedding of one head, times scale: pairs (i, i + pairs); dims from 2 * pairs
+    on are only scaled.
+
+    Shapes: src, dst (dim,) f32, dst may be src; work (dim + 16,) f32 of scratch.
+    """
+    if pairs % 16:
+        _rotate_ragged(src, dst, dim, pairs, angles, scale, work)
+    else:
+        _rotate_half(src, dst, pairs, angles, scale)
+        for i in range(8 * pairs, 4 * dim, 64):
+            store_f(dst + i, load_f(src + i) * scale)
 
 
 @inline_part
 def _add_bias(op, src, column, dst, dim):
-    """One head, plus its part of the bias if there is one; column: its first feature in the row."""
-    bias = op[BIAS] + 4 * column
+    """One head plus its part of the bias; column: its first feature in the row."""
     for i in range(0, 4 * dim, 64):
-        store_f(dst + i, load_f(src + i) + load_f(bias + i) if op[BIAS] else load_f(src + i))
+        store_f(dst + i, load_f(src + i) + load_f(op[BIAS] + 4 * column + i))
 
 
 @kernel_part
-def _prepare_head(op, row, column, gain, angles, work):
-    """Bias, norm and rotation of one head; returns the address of the result (in `work`)."""
-    dim = op[HEAD_DIM]
-    turned = work + 4 * (dim + 16)
-    _add_bias(op, row + 4 * column, column, work, dim)
+def _prepare_head(op, row, column, gain, angles, scale, dst, work):
+    """Bias, norm, rotation and scale of one head of a row."""
+    dim, src = op[HEAD_DIM], row + 4 * column
+    if op[BIAS]:
+        _add_bias(op, src, column, work, dim)
+        src = work
     if gain:
-        norm_row(work, gain, work, dim, as_f64(op[EPS]))
-    rotate(work, turned, dim, op[NUM_PAIRS], angles)
-    return turned
+        norm_row(src, gain, work, dim, as_f64(op[EPS]))
+        src = work
+    rotate(src, dst, dim, op[NUM_PAIRS], angles, scale, work + 4 * (dim + 16))
 
 
 def prepare_attention(op, step, tid):
@@ -106,19 +130,21 @@ def prepare_attention(op, step, tid):
     heads, kv_heads, dim = op[HEADS], op[KV_HEADS], op[HEAD_DIM]
     group, items = heads // kv_heads, rows * kv_heads
     angles = scratch(step, tid)
-    work = angles + 8 * _padded(op[NUM_PAIRS])
-    value = work + 8 * (dim + 16)
-    scale = splat(f32(as_f64(op[SCALE])))
+    key = angles + 8 * _padded(op[NUM_PAIRS])
+    work = key + 4 * (dim + 16)
+    scale, one = splat(f32(as_f64(op[SCALE]))), splat(f32(1.0))
     for item in range(items * tid // threads, items * (tid + 1) // threads):
         r, h = item // kv_heads, item % kv_heads
         row = op[IN] + r * op[IN_STRIDE]
         position = i64(load1_i32(step[S_POSITIONS] + 4 * r))
         angles_at(op, position, angles)
         for q in range(h * group, (h + 1) * group):
-            turned = _prepare_head(op, row, q * dim, op[Q_GAIN], angles, work)
-            for i in range(0, 4 * dim, 64):
-                store_f(row + 4 * q * dim + i, load_f(turned + i) * scale)
+            dst = row + 4 * q * dim
+            _prepare_head(op, row, q * dim, op[Q_GAIN], angles, scale, dst, work)
+        _prepare_head(op, row, (heads + h) * dim, op[K_GAIN], angles, one, key, work)
         column = (heads + kv_heads + h) * dim
-        _add_bias(op, row + 4 * column, column, value, dim)
-        key = _prepare_head(op, row, (heads + h) * dim, op[K_GAIN], angles, work)
+        value = row + 4 * column
+        if op[BIAS]:
+            _add_bias(op, value, column, work, dim)
+            value = work
         append(head_page(op, step, r, position // PAGE, h), position % PAGE, key, value, dim)
