@@ -1,0 +1,44 @@
+"""`manage.py serve` refuses what cannot work before anything is loaded, and says what to do."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+from django.core.management import CommandError, call_command
+
+pytestmark = pytest.mark.django_db
+
+
+def test_listening_to_the_network_needs_a_key_first() -> None:
+    with pytest.raises(CommandError, match="apikey create"):
+        call_command("serve", host="0.0.0.0")
+
+
+def test_a_taken_port_is_named() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(CommandError, match=f"127.0.0.1:{port}.*--port"):
+            call_command("serve", port=port)
+
+
+def test_dies_are_refused_where_there_are_none() -> None:
+    with pytest.raises(CommandError, match="no dies"):
+        call_command("serve", port=0, dies=["0,1"])
+
+
+def test_more_names_than_models_are_refused() -> None:
+    with pytest.raises(CommandError, match="more --name"):
+        call_command("serve", port=0, name=["alpha"])
+
+
+def test_an_unknown_model_is_refused_with_the_way_to_get_one() -> None:
+    with pytest.raises(CommandError, match=r"manage.py pull"):
+        call_command("serve", port=0, model=["nowhere"])
+
+
+def test_a_missing_file_is_refused() -> None:
+    with pytest.raises(CommandError, match=r"/no/such\.gguf"):
+        call_command("serve", port=0, model=["/no/such.gguf"])
