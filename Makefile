@@ -53,7 +53,7 @@ fmt: $(VENV)/installed-dev  ## Format the code.
 
 check: lint test  ## Lint, then test.
 
-bench: setup models  ## Measure against llama.cpp in turn (builds it first, about 6 minutes on 2 cores).
+bench: $(VENV)/installed-dev models  ## Measure against llama.cpp in turn (builds it first, about 6 minutes on 2 cores).
 	@test -x $(PEER)/bin/python || $(PYTHON) -m venv $(PEER)
 	@$(PEER)/bin/python -c 'import llama_cpp' 2>/dev/null || $(PEER)/bin/pip install --quiet llama-cpp-python==0.3.36
 	$(BIN)/python -m benchmarks.engine --peer $(PEER)/bin/python

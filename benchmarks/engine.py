@@ -2,8 +2,9 @@
 
     python -m benchmarks.engine --peer PEER_PYTHON [--rounds 3] [--threads 2] [--model FILE ...]
 
-Both sides stay loaded and are measured alternately, case by case, so that a noisy moment hits both.
-Prints a table and writes benchmarks/results/<date>-engine.json.
+Both sides stay loaded and are measured alternately, case by case, so that a noisy moment hits both. The
+machine's two ceilings are measured in the same run. Prints a table and writes
+benchmarks/results/<date>-engine.json.
 """
 
 from __future__ import annotations
@@ -15,67 +16,63 @@ import platform
 import statistics
 import subprocess
 import sys
-from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from accel.host import num_cores
-from benchmarks.cases import CASES, Case
+from benchmarks import random_model
+from benchmarks.cases import FULL, SHORT, Case
+from benchmarks.measured import ROOT, Measured
 
-ROOT = Path(__file__).parents[1]
 MODELS = ROOT / "var" / "models"
+RANDOM = ("Q4_K", "Q8_0")
 
 
-class Measured:
-    """A child process that answers one case a line."""
-
-    def __init__(self, command: list[str]) -> None:
-        self._process = subprocess.Popen(
-            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._in, self._out = self._process.stdin, self._process.stdout
-        if self._out.readline().strip() != "ready":
-            raise SystemExit(f"{' '.join(command)} did not start")
-
-    def run(self, case: Case) -> float:
-        self._in.write(json.dumps(asdict(case)) + "\n")
-        self._in.flush()
-        return float(self._out.readline())
-
-    def close(self) -> None:
-        self._in.close()
-        self._process.wait(timeout=30)
-
-
-def bench(model: Path, peer_python: str, threads: int, rounds: int) -> list[dict[str, object]]:
+def bench(
+    model: Path, cases: tuple[Case, ...], peer_python: str, threads: int, rounds: int
+) -> dict[str, Any]:
     ours = Measured([sys.executable, "-m", "benchmarks.ours", str(model), str(threads)])
     peer = Measured([peer_python, "benchmarks/peer_llama_cpp.py", str(model), str(threads)])
-    rows = []
     try:
-        for case in CASES:
-            ours.run(case), peer.run(case)  # warm both
-            pairs = [(ours.run(case), peer.run(case)) for _ in range(rounds)]
-            mine, theirs = ([pair[i] for pair in pairs] for i in (0, 1))
-            rows.append(
-                {
-                    "model": model.name,
-                    "case": case.name,
-                    "ours_tok_s": round(statistics.median(mine), 1),
-                    "peer_tok_s": round(statistics.median(theirs), 1),
-                    "ratio": round(statistics.median(a / b for a, b in pairs), 2),
-                    "ours_all": [round(v, 1) for v in mine],
-                    "peer_all": [round(v, 1) for v in theirs],
-                }
-            )
-            print(
-                f"{model.name:34} {case.name:22} ours {rows[-1]['ours_tok_s']:>8} tok/s"
-                f"   llama.cpp {rows[-1]['peer_tok_s']:>8} tok/s   ratio {rows[-1]['ratio']:>5}",
-                flush=True,
-            )
+        rows = [bench_case(case, ours, peer, model.name, rounds) for case in cases]
     finally:
         ours.close()
         peer.close()
-    return rows
+    return {
+        "model": model.name,
+        "file_bytes": model.stat().st_size,
+        "load_s": {"ours": round(ours.started.load_s, 2), "peer": round(peer.started.load_s, 2)},
+        "peak_rss_bytes": {
+            "ours": ours.started.peak_rss_bytes,
+            "peer": peer.started.peak_rss_bytes,
+        },
+        "cases": rows,
+    }
+
+
+def bench_case(
+    case: Case, ours: Measured, peer: Measured, model: str, rounds: int
+) -> dict[str, Any]:
+    ours.run(case), peer.run(case)  # warm both
+    pairs = [(ours.run(case), peer.run(case)) for _ in range(rounds)]
+    mine, theirs = ([pair[i] for pair in pairs] for i in (0, 1))
+    # A ratio above 1 is in our favour, whether more or less of it is better.
+    better = [b / a if case.measure == "ttft" else a / b for a, b in pairs]
+    row = {
+        "case": case.name,
+        "unit": "ms" if case.measure == "ttft" else "tok/s",
+        "ours": round(statistics.median(mine), 1),
+        "peer": round(statistics.median(theirs), 1),
+        "ratio": round(statistics.median(better), 2),
+        "ours_all": [round(v, 1) for v in mine],
+        "peer_all": [round(v, 1) for v in theirs],
+    }
+    print(
+        f"{model:34} {case.name:24} ours {row['ours']:>8} {row['unit']:5}"
+        f"   llama.cpp {row['peer']:>8}   ratio {row['ratio']:>6}",
+        flush=True,
+    )
+    return row
 
 
 def main() -> None:
@@ -83,28 +80,42 @@ def main() -> None:
     parser.add_argument("--peer", required=True, help="a python that can import llama_cpp")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=num_cores())
-    parser.add_argument("--model", type=Path, nargs="*", default=sorted(MODELS.glob("*.gguf")))
+    parser.add_argument(
+        "--model", type=Path, nargs="*", help="default: the demo models and random ones"
+    )
     args = parser.parse_args()
-    rows = [
-        row for model in args.model for row in bench(model, args.peer, args.threads, args.rounds)
-    ]
+    plan = [(model, FULL) for model in args.model or sorted(MODELS.glob("*.gguf"))]
+    if args.model is None:
+        plan += [(random_file(quant), SHORT) for quant in RANDOM]
+    models = [bench(model, cases, args.peer, args.threads, args.rounds) for model, cases in plan]
     report = {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "commit": _output("git", "rev-parse", "--short", "HEAD"),
         "cpu": _cpu_name(),
         "threads": args.threads,
+        "ceiling": json.loads(
+            _output(sys.executable, "-m", "benchmarks.ceiling", str(args.threads))
+        ),
         "peer": _output(
             args.peer, "-c", "import llama_cpp; print('llama-cpp-python', llama_cpp.__version__)"
         ),
         "python": platform.python_version(),
         "rounds": args.rounds,
-        "results": rows,
+        "models": models,
     }
-    results = ROOT / "benchmarks" / "results"
-    results.mkdir(exist_ok=True)
-    path = results / f"{report['date'][:10]}-engine.json"
+    path = ROOT / "benchmarks" / "results" / f"{str(report['date'])[:10]}-engine.json"
+    path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(report, indent=1) + "\n")
-    print(f"written to {path.relative_to(ROOT)}")
+    print(f"ceilings {report['ceiling']}\nwritten to {path.relative_to(ROOT)}")
+
+
+def random_file(quant: str) -> Path:
+    path = ROOT / "var" / "bench" / f"random-1b-{quant}.gguf"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(".part")
+        random_model.write(part, quant).rename(path)
+    return path
 
 
 def _output(*command: str) -> str:

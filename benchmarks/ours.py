@@ -7,17 +7,18 @@ Everything but HTTP and text is in the figures: scheduling, sampling, streams.
 
 from __future__ import annotations
 
-import random
+import itertools
 import sys
 import time
 from pathlib import Path
 
-from benchmarks.cases import CONTEXT_LEN, SEED, Case, serve_cases
+from benchmarks.cases import CONTEXT_LEN, Case, Started, peak_rss_bytes, prompts, serve_cases
 from inference.engine.params import SamplingParams, SequenceRequest
 from inference.engine.worker import Worker
 from inference.loading import EngineSettings, LoadPlan, load_replica
 
 GREEDY = SamplingParams(temperature=0.0)
+_tenants = itertools.count()
 
 
 def main(path: str, num_threads: int) -> None:
@@ -26,28 +27,39 @@ def main(path: str, num_threads: int) -> None:
         kernel_cache_dir=Path("~/.cache/pantheon/kernels").expanduser(),
         num_threads=num_threads,
         context_len=CONTEXT_LEN,
-        kv_tokens=8 * CONTEXT_LEN,
     )
     plan = LoadPlan("bench", "bench", Path(path), digest="")
+    started = time.perf_counter()
     replica = load_replica(
         plan, settings, lambda phase, share: None, lambda name, why: sys.exit(why)
     )
-    serve_cases(lambda case: measure(replica.worker, case))
+    loaded = Started(time.perf_counter() - started, peak_rss_bytes())
+    serve_cases(loaded, lambda case: measure(replica.worker, case))
     replica.close("done")
 
 
 def measure(worker: Worker, case: Case) -> float:
-    rng = random.Random(SEED)
-    streams = []
+    # A tenant of its own each time: nothing may come out of a cache.
+    tenant = str(next(_tenants))
     started = time.perf_counter()
-    for i in range(case.num_sequences):
-        prompt = tuple(rng.randrange(1000, 40_000) for _ in range(case.num_prompt))
-        request = SequenceRequest(f"bench-{i}", prompt, max(case.num_output, 1), sampling=GREEDY)
-        streams.append(worker.submit(request))
+    streams = [
+        worker.submit(
+            SequenceRequest(
+                f"{tenant}-{i}",
+                tuple(prompt),
+                max(case.num_output, 1),
+                sampling=GREEDY,
+                tenant=tenant,
+            )
+        )
+        for i, prompt in enumerate(prompts(case))
+    ]
     first = [len(stream.wait()) for stream in streams]
     prefilled = time.perf_counter()
     if case.measure == "prompt":
         return case.num_prompt * case.num_sequences / (prefilled - started)
+    if case.measure == "ttft":
+        return 1000 * (prefilled - started)
     for stream in streams:
         while stream.wait():
             pass

@@ -136,9 +136,9 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "PANTHEON_CPU_ISA",
-        _one_of("", "avx512vnni", "avx2", "generic"),
+        _one_of("", "avx512vnni", "avxvnni", "avx2", "ssse3", "generic"),
         "",
-        "Force a kernel path: avx512vnni, avx2 or generic; empty: the best this host has.",
+        "Force a kernel path: avx512vnni, avxvnni, avx2, ssse3 or generic; empty: the best this host has.",
     ),
     Setting(
         "PANTHEON_BATCH_SLOTS",
@@ -195,6 +195,18 @@ SETTINGS: tuple[Setting, ...] = (
         _integer(1024, 1 << 30),
         str(8 << 20),
         "Largest request body, in bytes; larger ones are answered 413.",
+    ),
+    Setting(
+        "PANTHEON_MAX_CONNECTIONS",
+        _integer(1, 100_000),
+        "2048",
+        "Connections `serve` holds at once; more are answered 503.",
+    ),
+    Setting(
+        "PANTHEON_SHUTDOWN_S",
+        _number(0.0, 3600.0),
+        "30",
+        "Seconds a stopping `serve` lets running requests finish before it ends them with an error.",
     ),
     Setting(
         "PANTHEON_REQUIRE_API_KEY",

@@ -1,0 +1,81 @@
+"""What this machine can do right now: streaming reads, and int8 dot products from registers.
+
+    python -m benchmarks.ceiling [THREADS]
+
+The two limits speeds are reported against: bytes of weights a token over read bandwidth (decode),
+multiply-adds over the dot-product rate (prompts).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+from numba import njit
+
+from accel.cpu.memory import Arena
+from accel.host import num_cores
+from kernels.cpu.simd import OPTIONS, dot4, float_tile, hsum_i, i64, int_tile, load_i, sum_tile
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    threads: int
+    read_gb_s: float
+    multiply_adds_g_s: float
+
+
+@njit("int64(int64, int64)", **OPTIONS)
+def read(address, num_bytes):  # type: ignore[no-untyped-def]
+    a, b, c, d = load_i(address), load_i(address), load_i(address), load_i(address)
+    for i in range(0, num_bytes, 256):
+        a, b = a + load_i(address + i), b + load_i(address + i + 64)
+        c, d = c + load_i(address + i + 128), d + load_i(address + i + 192)
+    return i64(hsum_i(a + b + c + d))
+
+
+@njit("int64(int64, int64)", **OPTIONS)
+def dots(address, repeats):  # type: ignore[no-untyped-def]
+    """8 rows x 64-byte weights: 512 multiply-adds an inner call, all in the first-level cache."""
+    total = load_i(address)
+    for _ in range(repeats):
+        acc = int_tile(float_tile(8))
+        for j in range(16):
+            acc = dot4(acc, load_i(address + 64 * j), address + 4 * j, 64)
+        total = total + sum_tile(acc)
+    return i64(hsum_i(total))
+
+
+def _seconds(function: Callable[..., int], calls: list[tuple[int, int]]) -> float:
+    threads = [threading.Thread(target=function, args=args) for args in calls]
+    started = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return time.perf_counter() - started
+
+
+def measure(threads: int, num_bytes: int = 192 << 20, repeats: int = 200_000) -> Ceiling:
+    """The best of five of each."""
+    arena = Arena()
+    data = arena.take(num_bytes)
+    data[:] = 1
+    share = num_bytes // threads // 4096 * 4096
+    base = data.ctypes.data
+    parts = [(base + t * share, share) for t in range(threads)]
+    reading = min(_seconds(read, parts) for _ in range(5))
+    counting = min(_seconds(dots, [(base, repeats)] * threads) for _ in range(5))
+    return Ceiling(
+        threads,
+        round(share * threads / reading / 1e9, 1),
+        round(16 * 512 * repeats * threads / counting / 1e9, 1),
+    )
+
+
+if __name__ == "__main__":
+    print(json.dumps(asdict(measure(int(sys.argv[1]) if len(sys.argv) > 1 else num_cores()))))
