@@ -9,14 +9,20 @@ from __future__ import annotations
 
 import contextlib
 import mmap
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from accel.errors import OutOfMemory
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 CHUNK_BYTES = 32 << 20
 HUGE_PAGE_BYTES = 2 << 20
+SMALL_PAGE_BYTES = 4 << 10
 LINE_BYTES = 64
 
 
@@ -51,6 +57,12 @@ class Arena:
         raw = np.frombuffer(region, np.uint8)
         start = -raw.ctypes.data % HUGE_PAGE_BYTES
         return raw[start : len(raw) - HUGE_PAGE_BYTES + start]
+
+
+def touch(pieces: Iterable[npt.NDArray[np.uint8]], num_threads: int) -> None:
+    """Write to every page of the host's memory, so that no step waits for the kernel to zero one."""
+    with ThreadPoolExecutor(num_threads) as pool:
+        list(pool.map(lambda piece: piece[::SMALL_PAGE_BYTES].fill(0), pieces))
 
 
 def round_up(value: int, multiple: int) -> int:
