@@ -1,8 +1,9 @@
 """Who may run: the queue, the slots, the pages, and the rows of the next step.
 
-A sequence gets a slot together with every page it may ever need, or waits: nothing is discovered by
-running out. Strictly first come, first served, so that a large request is never starved by small
-ones. Knows no thread, no stream and no array; the worker's lock guards it.
+Strictly first come, first served, so that a large request is never starved by small ones. Pages are
+taken as a sequence grows; when none is left, the youngest gives up its own and is computed again
+later, so the oldest always gets on. Whoever sits is older than whoever waits. Knows no thread, no
+stream and no array; the worker's lock guards it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from inference.engine.config import pages_for
 from inference.engine.errors import QueueFull
 from inference.engine.page_pool import PagePool
 from inference.engine.sequence import State
@@ -19,6 +21,7 @@ from inference.engine.sequence import State
 if TYPE_CHECKING:
     from inference.engine.config import EngineConfig
     from inference.engine.sequence import Sequence
+    from inference.engine.stats import WorkerCounts
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +35,7 @@ class StepPlan:
 
     @property
     def ends_prompt(self) -> bool:
-        return self.prompt is not None and self.end == self.prompt.num_prompt
+        return self.prompt is not None and self.end == self.prompt.prefill_len
 
     @property
     def wanting_logits(self) -> tuple[Sequence, ...]:
@@ -43,30 +46,31 @@ class StepPlan:
 
 
 class Scheduler:
-    def __init__(self, config: EngineConfig) -> None:
-        self._config = config
-        self._queue: deque[Sequence] = deque()
-        self._prompts: deque[Sequence] = deque()  # in PREFILL, in the order of their slots' taking
-        self._slots: list[Sequence | None] = [None] * config.num_slots
+    def __init__(self, config: EngineConfig, counts: WorkerCounts) -> None:
+        self._config, self._counts = config, counts
+        self._queue: deque[Sequence] = deque()  # the preempted first
+        self._seated: list[Sequence] = []  # oldest first
+        self._prompts: deque[Sequence] = deque()  # those of the seated in PREFILL, oldest first
         self._free_slots = list(range(config.num_slots))  # a heap: the lowest first
         self.pages = PagePool(config.num_pages)
 
     @property
     def num_queued(self) -> int:
+        """Without a slot, those preempted included."""
         return len(self._queue)
 
     @property
     def num_slots_used(self) -> int:
-        return self._config.num_slots - len(self._free_slots)
+        return len(self._seated)
 
     @property
     def is_idle(self) -> bool:
         """Nothing in a slot, and so nothing in the queue: an empty replica fits any accepted request."""
-        return self.num_slots_used == 0
+        return not self._seated
 
     def live(self) -> list[Sequence]:
         """Every sequence that is not finished."""
-        return [s for s in self._slots if s is not None] + list(self._queue)
+        return [*self._seated, *self._queue]
 
     def add(self, sequence: Sequence) -> None:
         """Give a slot or a place in the queue.
@@ -74,8 +78,8 @@ class Scheduler:
         Raises: QueueFull.
         """
         if not self._queue and self._fits(sequence):
-            self._admit(sequence)
-        elif len(self._queue) < self._config.queue_depth:
+            self._seat(sequence)
+        elif sum(not s.was_preempted for s in self._queue) < self._config.queue_depth:
             self._queue.append(sequence)
         else:
             raise QueueFull(self._config.queue_depth)
@@ -85,34 +89,26 @@ class Scheduler:
         if sequence.state is State.WAITING:
             self._queue.remove(sequence)
         else:
-            if sequence.state is State.PREFILL:
-                self._prompts.remove(sequence)
-            self._slots[sequence.slot] = None
-            heapq.heappush(self._free_slots, sequence.slot)
-            self.pages.give_back(sequence.pages)
+            self._unseat(sequence)
         sequence.leave()
         while self._queue and self._fits(self._queue[0]):
-            self._admit(self._queue.popleft())
+            self._seat(self._queue.popleft())
 
     def expired(self, now_s: float) -> list[Sequence]:
-        """Who has waited longer than allowed. All wait equally long, so the oldest are first."""
+        """Who has waited longer than allowed for a first slot, oldest first."""
         latest = now_s - self._config.queue_wait_s
-        too_long = []
-        for sequence in self._queue:
-            if sequence.queued_at_s > latest:
-                break
-            too_long.append(sequence)
-        return too_long
+        return [s for s in self._queue if s.queued_at_s <= latest and not s.was_preempted]
 
     def plan(self) -> StepPlan | None:
         """The next step; None when there is nothing to do."""
+        self._grow()
         if self.is_idle:
             return None
-        decodes = tuple(s for s in self._slots if s is not None and s.state is State.DECODE)
+        decodes = tuple(s for s in self._seated if s.state is State.DECODE)
         if not self._prompts:
             return StepPlan(decodes)
         prompt = self._prompts[0]
-        end = min(prompt.num_computed + self._config.chunk_len, prompt.num_prompt)
+        end = min(prompt.num_computed + self._config.chunk_len, prompt.prefill_len)
         return StepPlan(decodes, prompt, prompt.num_computed, end)
 
     def prefilled(self, sequence: Sequence, num_computed: int) -> None:
@@ -122,10 +118,44 @@ class Scheduler:
             self._prompts.remove(sequence)
 
     def _fits(self, sequence: Sequence) -> bool:
-        return bool(self._free_slots) and sequence.num_pages_wanted <= self.pages.num_free
+        """A slot and pages for what is known, with room to grow: without it, it would be preempted soon.
 
-    def _admit(self, sequence: Sequence) -> None:
-        slot = heapq.heappop(self._free_slots)
-        sequence.enter(slot, self.pages.take(sequence.num_pages_wanted))
-        self._slots[slot] = sequence
+        While its prompt is computed, each older sequence may take a page every PAGE_LEN steps; it
+        will want a page of its own after that. Alone it needs no room but its own.
+        """
+        if not self._free_slots:
+            return False
+        num_steps = -(-sequence.num_ids // self._config.chunk_len)
+        growth = len(self._seated) * pages_for(num_steps)
+        return sequence.num_pages_wanted + growth <= self.pages.num_free
+
+    def _seat(self, sequence: Sequence) -> None:
+        sequence.enter(heapq.heappop(self._free_slots))
+        sequence.pages = self.pages.take(pages_for(sequence.num_ids))
+        self._seated.append(sequence)
         self._prompts.append(sequence)
+
+    def _unseat(self, sequence: Sequence) -> None:
+        heapq.heappush(self._free_slots, sequence.slot)
+        self._seated.remove(sequence)
+        if sequence.state is State.PREFILL:
+            self._prompts.remove(sequence)
+        self.pages.give_back(sequence.pages)
+
+    def _grow(self) -> None:
+        """A page for every decoding sequence that starts one, oldest first, the youngest yielding theirs."""
+        index = 0
+        while index < len(self._seated):
+            sequence = self._seated[index]
+            if sequence.state is State.DECODE and sequence.needs_page:
+                if self.pages.num_free == 0 and len(self._seated) > 1:
+                    self._preempt(self._seated[-1])
+                    continue
+                sequence.pages += self.pages.take(1)
+            index += 1
+
+    def _preempt(self, sequence: Sequence) -> None:
+        self._unseat(sequence)
+        sequence.preempt()
+        self._queue.appendleft(sequence)
+        self._counts.num_preempted += 1

@@ -1,7 +1,8 @@
 """One sequence: the frozen request and its mutable progress through the states.
 
-WAITING -> PREFILL -> DECODE -> FINISHED; FINISHED may follow any state. Knows no queue, no thread
-and no backend; the worker's lock guards `state`, `slot` and `pages`, the rest is the worker thread's.
+WAITING -> PREFILL -> DECODE -> FINISHED; FINISHED may follow any state, and WAITING follows a
+preemption. Knows no queue, no thread and no backend; the worker's lock guards `state`, `slot` and
+`pages`, the rest is the worker thread's.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from accel.backend import PAGE_LEN
 from inference.engine.config import pages_for
 from inference.engine.errors import BrokenInvariant
 from inference.engine.params import Finish, FinishReason
@@ -23,22 +25,25 @@ if TYPE_CHECKING:
     from inference.engine.params import SequenceRequest
     from inference.engine.stream import StreamFeed
 
-_serials = itertools.count(1)
+_seatings = itertools.count(1)
 
 
 class State(Enum):
     WAITING = "waiting"  # in the queue, without a slot
-    PREFILL = "prefill"  # in a slot, prompt not yet computed
+    PREFILL = "prefill"  # in a slot, known tokens not yet computed
     DECODE = "decode"  # in a slot, one row a step
     FINISHED = "finished"
 
 
 class Sequence:
-    """`ids[:num_ids]` are the known tokens, `num_computed` of them have their KV written."""
+    """`ids[:num_ids]` are the known tokens, `num_computed` of them have their KV written.
+
+    A preempted sequence loses its pages and keeps everything else: once it sits again, prompt and
+    output so far are computed like a prompt, and sampling goes on where it was.
+    """
 
     def __init__(self, request: SequenceRequest, feed: StreamFeed, queued_at_s: float) -> None:
         self.request, self.feed, self.queued_at_s = request, feed, queued_at_s
-        self.serial = next(_serials)  # never used twice, unlike id()
         self.num_prompt = len(request.prompt_ids)
         self.ids: npt.NDArray[np.int32] = np.empty(self.max_len, np.int32)
         self.ids[: self.num_prompt] = request.prompt_ids
@@ -47,6 +52,9 @@ class Sequence:
         self.last_id = request.prompt_ids[-1]
         self.sampler_state = SamplerState(request.sampling)
         self.state = State.WAITING
+        self.was_preempted = False
+        self.seating = 0  # a number for each time it takes a slot, never used twice
+        self.prefill_len = 0  # known tokens when it took the slot
         self._slot: int | None = None
         self.pages: list[int] = []
 
@@ -56,8 +64,8 @@ class Sequence:
 
     @property
     def num_pages_wanted(self) -> int:
-        """The worst case, so that no page is missing later."""
-        return pages_for(self.max_len)
+        """Pages of the known tokens and one to grow into, as far as it may grow."""
+        return pages_for(min(self.num_ids + PAGE_LEN, self.max_len))
 
     @property
     def num_output(self) -> int:
@@ -70,18 +78,29 @@ class Sequence:
             raise BrokenInvariant(f"a {self.state.value} sequence was asked for its slot")
         return self._slot
 
-    def enter(self, slot: int, pages: list[int]) -> None:
+    @property
+    def needs_page(self) -> bool:
+        """The row of the newest token has no page yet."""
+        return pages_for(self.num_ids) > len(self.pages)
+
+    def enter(self, slot: int) -> None:
         self._must_be(State.WAITING)
-        self._slot, self.pages, self.state = slot, pages, State.PREFILL
+        self._slot, self.state = slot, State.PREFILL
+        self.seating, self.prefill_len = next(_seatings), self.num_ids
+
+    def preempt(self) -> None:
+        """Give up slot and pages, to be computed again later."""
+        self._slot, self.pages, self.state = None, [], State.WAITING
+        self.num_computed, self.was_preempted = 0, True
 
     def leave(self) -> None:
         self._slot, self.pages, self.state = None, [], State.FINISHED
 
     def advance_prefill(self, num_computed: int) -> None:
-        """Prompt positions below num_computed are done; the last one starts decoding."""
+        """Positions below num_computed are done; the last known one starts decoding."""
         self._must_be(State.PREFILL)
         self.num_computed = num_computed
-        if num_computed == self.num_prompt:
+        if num_computed == self.prefill_len:
             self.state = State.DECODE
 
     def append(self, token_id: int) -> Finish | None:

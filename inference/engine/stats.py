@@ -24,7 +24,8 @@ class WorkerCounts:
     num_timed_out: int = 0  # in the queue
     num_failed: int = 0  # lost with the replica, or by unusable logits
     num_steps: int = 0
-    num_prompt_tokens: int = 0  # computed
+    num_preempted: int = 0  # times a running sequence had to give its pages to an older one
+    num_prompt_tokens: int = 0  # computed, also again after a preemption
     num_output_tokens: int = 0  # sampled for sequences that were still wanted
     num_surplus_tokens: int = 0  # of those, given up unread by an abort
     step_s: float = 0.0  # inside the executor

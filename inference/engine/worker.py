@@ -58,10 +58,10 @@ class Worker:
         self._lock = threading.Lock()
         self._work = threading.Condition(self._lock)  # something to do for the worker thread
         self._arrived = threading.Condition(self._lock)  # something to read in some stream
-        self._scheduler = Scheduler(config)
+        self._counts = WorkerCounts()
+        self._scheduler = Scheduler(config, self._counts)
         self._arrays = BatchArrays(config)
         self._sampler = Sampler(vocab_size, config.max_logit_rows)
-        self._counts = WorkerCounts()
         self._given_up: deque[Sequence] = deque()
         self._waiters: list[Waiter] = []  # readers to wake before the next step
         self._closed_why: str | None = None
@@ -128,7 +128,7 @@ class Worker:
                 sequence.leave()
                 self._tell(sequence, Finish(FinishReason.ERROR, message))
             # Fresh books: after a failure the old ones may be what is wrong.
-            self._scheduler = Scheduler(self._config)
+            self._scheduler = Scheduler(self._config, self._counts)
             self._work.notify()
             waiters = self._take_waiters()
         wake(waiters)

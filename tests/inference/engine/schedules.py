@@ -8,11 +8,11 @@ from inference.engine.params import FinishReason
 from inference.engine.worker import Worker
 
 
-def run_schedule(make_executor, vocab_size, config, requests, arrivals, aborts=None):
+def run_schedule(make_executor, vocab_size, config, requests, arrivals, aborts=None, see=None):
     """The tokens that were read of each request, in order.
 
     `make_executor(before_step)` makes the executor. Request i is submitted before step arrivals[i],
-    or once all others are done; it is aborted before step aborts[i].
+    or once all others are done; it is aborted before step aborts[i]. `see` gets the worker's last stats.
     """
     lock, streams = threading.Lock(), {}
 
@@ -41,6 +41,8 @@ def run_schedule(make_executor, vocab_size, config, requests, arrivals, aborts=N
         stats = worker.stats()
         assert (stats.num_slots_used, stats.num_queued) == (0, 0)
         assert stats.num_pages_free == config.num_pages
+        if see is not None:
+            see(stats)
         return [tokens[index] for index in range(len(requests))]
     finally:
         worker.close("The schedule is over.")

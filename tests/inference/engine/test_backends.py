@@ -26,7 +26,7 @@ def run(request, golden):
     """run(file, requests, arrivals, config): tokens of each request over one backend."""
     executors = []
 
-    def run(file, requests, arrivals, config=CONFIG):
+    def run(file, requests, arrivals, config=CONFIG, see=None):
         limits = Limits(
             max_rows=config.max_rows,
             max_logit_rows=config.max_logit_rows,
@@ -39,7 +39,7 @@ def run(request, golden):
             executor = request.param().compile(fuse(program), limits, lambda *_: None)
         executors.append(executor)
         hooked = HookedExecutor(executor)
-        return run_schedule(hooked.with_hook, model.vocab_size, config, requests, arrivals)
+        return run_schedule(hooked.with_hook, model.vocab_size, config, requests, arrivals, see=see)
 
     yield run
     for executor in executors:
@@ -97,3 +97,16 @@ def test_tokens_and_logprobs_are_the_same_alone_and_among_others(run, file):
     for chunk_len, arrivals in ((16, [0, 0, 0, 0, 0]), (5, [9, 4, 2, 0, 7]), (64, [3, 3, 0, 1, 0])):
         config = EngineConfig(context_len=128, num_pages=16, num_slots=4, chunk_len=chunk_len)
         assert run(file, requests, arrivals, config) == expected
+
+
+@pytest.mark.parametrize("file", ["qwen3.Q4_0.gguf", "gemma3-scaled.f16.gguf"])
+def test_tokens_and_logprobs_are_the_same_after_a_preemption(run, file):
+    """What was decoded token by token is computed again as a prompt."""
+    sampled = SamplingParams(temperature=0.9, seed=3, frequency_penalty=0.4, num_logprobs=2)
+    requests = [request_of([7 + i] * (20 + i), 70, sampled) for i in range(3)]
+    alone = EngineConfig(context_len=128, num_pages=4, num_slots=1, chunk_len=128)
+    expected = [run(file, [request], [0], alone)[0] for request in requests]
+    config = EngineConfig(context_len=128, num_pages=5, num_slots=3, chunk_len=16)
+    stats = []
+    assert run(file, requests, [0, 0, 0], config, see=stats.append) == expected
+    assert stats[0].counts.num_preempted >= 1

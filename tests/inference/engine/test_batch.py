@@ -6,6 +6,7 @@ from inference.engine.batch import BatchArrays
 from inference.engine.config import EngineConfig
 from inference.engine.scheduler import Scheduler
 from inference.engine.sequence import Sequence
+from inference.engine.stats import WorkerCounts
 from inference.engine.stream import StreamFeed
 from tests.fakes.executor import check_batch
 from tests.inference.engine.driving import request_of
@@ -20,7 +21,7 @@ def seated(scheduler, prompt, max_tokens=20):
 
 
 def test_decodes_come_first_and_the_chunk_after_them():
-    scheduler, arrays = Scheduler(CONFIG), BatchArrays(CONFIG)
+    scheduler, arrays = Scheduler(CONFIG, WorkerCounts()), BatchArrays(CONFIG)
     decoder = seated(scheduler, [5, 6])
     scheduler.prefilled(decoder, 2)
     decoder.append(7)
@@ -41,7 +42,7 @@ def test_decodes_come_first_and_the_chunk_after_them():
 
 
 def test_a_slot_taken_over_gets_the_pages_of_its_new_sequence():
-    scheduler, arrays = Scheduler(CONFIG), BatchArrays(CONFIG)
+    scheduler, arrays = Scheduler(CONFIG, WorkerCounts()), BatchArrays(CONFIG)
     first = seated(scheduler, [1] * 40)
     other = seated(scheduler, [2])
     table = arrays.fill(scheduler.plan()).page_table
@@ -57,7 +58,7 @@ def test_a_slot_taken_over_gets_the_pages_of_its_new_sequence():
 
 
 def test_the_arrays_are_made_once():
-    scheduler, arrays = Scheduler(CONFIG), BatchArrays(CONFIG)
+    scheduler, arrays = Scheduler(CONFIG, WorkerCounts()), BatchArrays(CONFIG)
     sequence = seated(scheduler, [1] * 20)
     one = arrays.fill(scheduler.plan())
     scheduler.prefilled(sequence, 8)

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from inference.engine.config import EngineConfig
@@ -31,11 +31,11 @@ some_requests = st.lists(
 )
 
 
-def run(config, requests, arrivals, aborts=None):
+def run(config, requests, arrivals, aborts=None, see=None):
     def make_executor(before_step):
         return FakeExecutor(VOCAB_SIZE, config, before_step=before_step)
 
-    return run_schedule(make_executor, VOCAB_SIZE, config, requests, arrivals, aborts)
+    return run_schedule(make_executor, VOCAB_SIZE, config, requests, arrivals, aborts, see)
 
 
 @settings(max_examples=60, deadline=None)
@@ -66,3 +66,35 @@ def test_greedy_tokens_are_those_of_the_model_itself():
     results = run(config, [request_of(p, 40) for p in prompts], list(range(10)))
     for prompt, tokens in zip(prompts, results, strict=True):
         assert [t.id for t in tokens] == greedy_continuation(prompt, 40, VOCAB_SIZE)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    num_slots=st.integers(2, 5),
+    num_pages=st.integers(4, 7),
+    chunk_len=st.sampled_from([1, 5, 32, 128]),
+    arrivals=st.lists(st.integers(0, 40), min_size=5, max_size=5),
+    sampling=st.sampled_from(SAMPLINGS),
+)
+def test_a_preempted_sequence_goes_on_as_if_nothing_had_happened(
+    num_slots, num_pages, chunk_len, arrivals, sampling
+):
+    """Each of five sequences grows to nearly the whole memory; random numbers and penalties go on, too."""
+    requests = [request_of([i] * (1 + 9 * i), 122 - 9 * i, sampling) for i in range(5)]
+    config = EngineConfig(
+        context_len=128, num_pages=num_pages, num_slots=num_slots, chunk_len=chunk_len
+    )
+    stats = []
+    results = run(config, requests, arrivals, see=stats.append)
+    assert results == [run(ALONE, [request], [0])[0] for request in requests]
+    event(f"preempted {min(stats[0].counts.num_preempted, 3)}")
+
+
+def test_sequences_that_grow_past_the_memory_are_preempted():
+    config = EngineConfig(context_len=128, num_pages=5, num_slots=4, chunk_len=16)
+    requests = [request_of([i], 120) for i in range(4)]
+    stats = []
+    results = run(config, requests, [0, 0, 0, 0], see=stats.append)
+    assert stats[0].counts.num_preempted >= 2
+    for i, tokens in enumerate(results):
+        assert [t.id for t in tokens] == greedy_continuation([i], 120, VOCAB_SIZE)

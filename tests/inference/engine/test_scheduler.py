@@ -8,8 +8,13 @@ from inference.engine.config import EngineConfig
 from inference.engine.errors import BrokenInvariant, QueueFull
 from inference.engine.scheduler import Scheduler
 from inference.engine.sequence import Sequence, State
+from inference.engine.stats import WorkerCounts
 from inference.engine.stream import StreamFeed
 from tests.inference.engine.driving import request_of
+
+
+def scheduler_of(config):
+    return Scheduler(config, WorkerCounts())
 
 
 def sequence_of(num_prompt, max_tokens, queued_at_s=0.0):
@@ -27,16 +32,90 @@ def run_step(scheduler):
     return plan, finished
 
 
-def test_a_free_slot_is_taken_at_once_with_every_page_it_may_need():
-    scheduler = Scheduler(EngineConfig(context_len=256, num_pages=10, num_slots=2))
-    sequence = sequence_of(40, 25)  # 65 positions
+def test_a_free_slot_is_taken_at_once_with_the_pages_of_the_prompt():
+    scheduler = scheduler_of(EngineConfig(context_len=256, num_pages=10, num_slots=2))
+    sequence = sequence_of(40, 200)
     scheduler.add(sequence)
-    assert (sequence.state, sequence.slot, len(sequence.pages)) == (State.PREFILL, 0, 3)
-    assert scheduler.pages.num_free == 7
+    assert (sequence.state, sequence.slot, len(sequence.pages)) == (State.PREFILL, 0, 2)
+    assert scheduler.pages.num_free == 8
+
+
+def test_pages_are_taken_as_a_sequence_grows():
+    scheduler = scheduler_of(EngineConfig(context_len=256, num_pages=10))
+    sequence = sequence_of(30, 100)
+    scheduler.add(sequence)
+    num_pages = []
+    for _ in range(36):
+        run_step(scheduler)
+        num_pages.append(len(sequence.pages))
+    # The prompt's step, rows at 30 and 31, 32 rows of the second page, and one of the third.
+    assert num_pages == [1] * 3 + [2] * 32 + [3]
+
+
+def test_as_many_requests_run_as_their_prompts_fit_whatever_their_limit():
+    """Two default chat requests may each ask for the rest of the context; eight must run all the same."""
+    scheduler = scheduler_of(EngineConfig(context_len=8192, num_pages=512))
+    sequences = [sequence_of(100, 8092) for _ in range(8)]
+    for sequence in sequences:
+        scheduler.add(sequence)
+    assert [s.state for s in sequences] == [State.PREFILL] * 8
+
+
+def test_the_youngest_gives_way_when_pages_run_out_and_goes_first_in_the_queue():
+    scheduler = scheduler_of(EngineConfig(context_len=128, num_pages=4, num_slots=3))
+    oldest, youngest = sequence_of(32, 90), sequence_of(32, 90)
+    scheduler.add(oldest)
+    run_step(scheduler)
+    scheduler.add(youngest)
+    while scheduler.pages.num_free:
+        run_step(scheduler)
+    late = sequence_of(1, 1)
+    scheduler.add(late)
+    assert late.state is State.WAITING
+    while youngest.state is State.DECODE:
+        run_step(scheduler)
+    assert (oldest.state, len(oldest.pages)) == (State.DECODE, 3)
+    assert (youngest.state, youngest.pages, youngest.num_computed) == (State.WAITING, [], 0)
+    known = youngest.num_ids
+    scheduler.remove(oldest)
+    assert youngest.state is State.PREFILL, "before the one that came later"
+    assert len(youngest.pages) == -(-known // 32)
+    plan, _ = run_step(scheduler)
+    assert (plan.prompt, plan.start, plan.end, plan.ends_prompt) == (youngest, 0, known, True)
+    assert youngest.num_ids == known + 1
+
+
+def test_a_prompt_is_not_seated_just_to_be_preempted():
+    """The older sequences' growth while it is computed is left to them."""
+    config = EngineConfig(context_len=256, num_pages=8, num_slots=4, chunk_len=2)
+    scheduler = scheduler_of(config)
+    older, prompt = sequence_of(32, 200), sequence_of(129, 2)
+    scheduler.add(older)
+    scheduler.add(prompt)
+    assert prompt.state is State.WAITING, (
+        "5 pages for itself, 3 for the older one's 65 steps, 7 free"
+    )
+
+
+def test_the_preempted_wait_without_limit_and_take_no_place_of_others():
+    config = EngineConfig(context_len=128, num_pages=4, num_slots=2, queue_depth=1, queue_wait_s=30)
+    scheduler = scheduler_of(config)
+    older, younger = sequence_of(30, 90), sequence_of(30, 90)
+    for sequence in (older, younger):
+        scheduler.add(sequence)
+    while younger.state is not State.WAITING:
+        run_step(scheduler)
+    late = sequence_of(1, 1, queued_at_s=50.0)
+    scheduler.add(late)
+    assert scheduler.num_queued == 2
+    with pytest.raises(QueueFull):
+        scheduler.add(sequence_of(1, 1))
+    assert scheduler.expired(70.0) == []
+    assert scheduler.expired(81.0) == [late]
 
 
 def test_a_prompt_is_cut_into_chunks_and_only_the_last_row_wants_logits():
-    scheduler = Scheduler(EngineConfig(context_len=256, num_pages=10, chunk_len=16))
+    scheduler = scheduler_of(EngineConfig(context_len=256, num_pages=10, chunk_len=16))
     sequence = sequence_of(35, 2)
     scheduler.add(sequence)
     steps = [run_step(scheduler)[0] for _ in range(4)]
@@ -47,7 +126,7 @@ def test_a_prompt_is_cut_into_chunks_and_only_the_last_row_wants_logits():
 
 def test_decoding_goes_on_beside_a_long_prompt():
     """A joining prompt costs each decoder nothing but one chunk's time: every step has its row."""
-    scheduler = Scheduler(EngineConfig(context_len=512, num_pages=40, chunk_len=16))
+    scheduler = scheduler_of(EngineConfig(context_len=512, num_pages=40, chunk_len=16))
     decoder, prompt = sequence_of(1, 50), sequence_of(160, 5)
     scheduler.add(decoder)
     run_step(scheduler)
@@ -59,7 +138,7 @@ def test_decoding_goes_on_beside_a_long_prompt():
 
 
 def test_prompts_are_computed_one_at_a_time_in_order_of_arrival():
-    scheduler = Scheduler(EngineConfig(context_len=512, num_pages=64, chunk_len=16))
+    scheduler = scheduler_of(EngineConfig(context_len=512, num_pages=64, chunk_len=16))
     sequences = [sequence_of(40, 5) for _ in range(4)]
     for sequence in sequences:
         scheduler.add(sequence)
@@ -69,8 +148,8 @@ def test_prompts_are_computed_one_at_a_time_in_order_of_arrival():
 
 def test_a_large_request_at_the_head_of_the_queue_is_not_overtaken():
     """Small requests behind it would fit, but then it might wait for ever."""
-    scheduler = Scheduler(EngineConfig(context_len=512, num_pages=8, num_slots=4))
-    running, large, small = sequence_of(1, 31), sequence_of(200, 40), sequence_of(1, 31)
+    scheduler = scheduler_of(EngineConfig(context_len=512, num_pages=8, num_slots=4))
+    running, large, small = sequence_of(1, 31), sequence_of(240, 10), sequence_of(1, 31)
     for sequence in (running, large, small):
         scheduler.add(sequence)
     assert (large.state, small.state) == (State.WAITING, State.WAITING)
@@ -81,7 +160,9 @@ def test_a_large_request_at_the_head_of_the_queue_is_not_overtaken():
 
 
 def test_the_queue_has_a_depth():
-    scheduler = Scheduler(EngineConfig(context_len=256, num_pages=64, num_slots=2, queue_depth=3))
+    scheduler = scheduler_of(
+        EngineConfig(context_len=256, num_pages=64, num_slots=2, queue_depth=3)
+    )
     for _ in range(5):
         scheduler.add(sequence_of(1, 1))
     with pytest.raises(QueueFull) as refused:
@@ -91,7 +172,9 @@ def test_the_queue_has_a_depth():
 
 
 def test_without_a_queue_a_second_request_is_refused():
-    scheduler = Scheduler(EngineConfig(context_len=256, num_pages=64, num_slots=1, queue_depth=0))
+    scheduler = scheduler_of(
+        EngineConfig(context_len=256, num_pages=64, num_slots=1, queue_depth=0)
+    )
     scheduler.add(sequence_of(1, 1))
     with pytest.raises(QueueFull):
         scheduler.add(sequence_of(1, 1))
@@ -99,7 +182,7 @@ def test_without_a_queue_a_second_request_is_refused():
 
 def test_those_that_waited_too_long_are_named_oldest_first():
     config = EngineConfig(context_len=256, num_pages=64, num_slots=1, queue_wait_s=30)
-    scheduler = Scheduler(config)
+    scheduler = scheduler_of(config)
     sequences = [sequence_of(1, 1, queued_at_s=float(t)) for t in (0, 1, 2, 20)]
     for sequence in sequences:
         scheduler.add(sequence)
@@ -108,7 +191,7 @@ def test_those_that_waited_too_long_are_named_oldest_first():
 
 
 def test_a_finished_sequence_cannot_be_removed_again():
-    scheduler = Scheduler(EngineConfig(context_len=256, num_pages=64))
+    scheduler = scheduler_of(EngineConfig(context_len=256, num_pages=64))
     sequence = sequence_of(1, 1)
     scheduler.add(sequence)
     scheduler.remove(sequence)
@@ -137,16 +220,18 @@ def test_books_balance_after_any_actions_and_everyone_gets_done(
     config = EngineConfig(
         context_len=128, num_pages=num_pages, num_slots=num_slots, chunk_len=chunk_len
     )
-    scheduler, accepted = Scheduler(config), []
+    scheduler, accepted = scheduler_of(config), []
 
     def check():
         seated = [s for s in accepted if s.state in (State.PREFILL, State.DECODE)]
         assert len({s.slot for s in seated}) == len(seated) == scheduler.num_slots_used
         held = [page for s in seated for page in s.pages]
         assert len(set(held)) == len(held) == scheduler.pages.num_used
-        assert all(len(s.pages) == s.num_pages_wanted for s in seated)
+        assert all(len(s.pages) * 32 >= s.num_computed for s in seated)
         assert scheduler.num_queued == sum(s.state is State.WAITING for s in accepted)
         assert scheduler.num_queued == 0 or seated, "someone waits for nobody"
+        ages = [accepted.index(s) for s in scheduler.live()]
+        assert ages == sorted(ages), "a younger one sits before an older one, or waits before it"
 
     for kind, first, second in actions:
         if kind == "add" and first + second <= num_pages * 32:
@@ -157,7 +242,10 @@ def test_books_balance_after_any_actions_and_everyone_gets_done(
             if accepted[first].state is not State.FINISHED:
                 scheduler.remove(accepted[first])
         elif kind == "step" and not scheduler.is_idle:
+            oldest = scheduler.live()[0]
+            progress = oldest.num_computed
             plan, _ = run_step(scheduler)
+            assert oldest.num_computed > progress or oldest.state is State.FINISHED
             assert len(plan.decodes) <= num_slots
             assert plan.end - plan.start <= chunk_len
         check()
