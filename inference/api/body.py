@@ -16,8 +16,9 @@ from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
 from django.http import UnreadablePostError
 
-from inference.api.errors import BodyTooLarge, InvalidRequest
+from inference.api.errors import InvalidRequest
 from inference.api.threads import off_loop
+from inference.http_server.errors import BodyTooLarge
 
 if TYPE_CHECKING:
     from django.http import HttpRequest

@@ -13,6 +13,7 @@ import msgspec
 
 from inference import control
 from inference.engine import errors as engine
+from inference.http_server import errors as http
 from inference.model.errors import ModelError
 from inference.runtime import ModelDraining, ModelNotFound, NoModelLoaded
 from inference.text.errors import TemplateError, TextError
@@ -38,12 +39,6 @@ class UnsupportedParameter(ApiError):
     def __init__(self, param: str, why: str) -> None:
         self.param, self.why = param, why
         super().__init__(f"'{param}' is not supported by this server: {why}. Leave it out.")
-
-
-class BodyTooLarge(ApiError):
-    def __init__(self, limit_bytes: int) -> None:
-        self.limit_bytes = limit_bytes
-        super().__init__(f"The request body is larger than {limit_bytes} bytes.")
 
 
 class MissingApiKey(ApiError):
@@ -115,6 +110,7 @@ RULES: Mapping[type[BaseException], Rule] = {
     InvalidRequest: Rule(400, _INVALID, "invalid_value", param_from="param"),
     UnsupportedParameter: Rule(400, _INVALID, "unsupported_parameter", param_from="param"),
     BadHost: Rule(400, _INVALID, "bad_host"),
+    http.MalformedRequest: Rule(400, _INVALID, "malformed_request"),
     TemplateError: Rule(400, _INVALID, "template_error", param="messages"),
     engine.EmptyPrompt: Rule(400, _INVALID, "empty_prompt", param="prompt"),
     engine.ContextExceeded: Rule(400, _INVALID, "context_length_exceeded"),
@@ -133,18 +129,22 @@ RULES: Mapping[type[BaseException], Rule] = {
     registry.ReplicaNotFound: Rule(404, _INVALID, "model_not_found", param="name"),
     registry.ArtifactNotFound: Rule(404, _INVALID, "artifact_not_found", param="artifact"),
     MethodNotAllowed: Rule(405, _INVALID, "method_not_allowed"),
+    http.RequestTooSlow: Rule(408, _INVALID, "request_timeout"),
     registry.NameInUse: Rule(409, _INVALID, "name_in_use", param="name", retry_helps=False),
     registry.UnloadNotCancelable: Rule(409, _INVALID, "invalid_transition", retry_helps=False),
     registry.InvalidTransition: Rule(409, _INVALID, "invalid_transition", retry_helps=False),
-    BodyTooLarge: Rule(413, _INVALID, "body_too_large"),
+    http.BodyTooLarge: Rule(413, _INVALID, "body_too_large"),
     engine.QueueFull: Rule(429, _BUSY, "server_busy", retry_after_s=5),
     engine.QueueTimeout: Rule(429, _BUSY, "server_busy", retry_after_s=2),
+    http.HeadersTooLarge: Rule(431, _INVALID, "headers_too_large"),
     engine.EngineError: Rule(500, _SERVER, "generation_failed"),
     GenerationFailed: Rule(500, _SERVER, "generation_failed"),
     TextError: Rule(500, _SERVER, "generation_failed"),
     registry.RegistryError: Rule(500, _SERVER, "control_failed", retry_helps=False),
     NotStarted: Rule(503, _SERVER, "not_started", retry_after_s=2),
     NoModelLoaded: Rule(503, _SERVER, "no_model_loaded", retry_after_s=30, retry_helps=False),
+    http.TooManyConnections: Rule(503, _SERVER, "too_many_connections", retry_after_s=5),
+    http.ShuttingDown: Rule(503, _SERVER, "shutting_down", retry_after_s=10),
     ModelDraining: Rule(503, _SERVER, "model_unloading", retry_after_s=10),
     engine.ReplicaClosed: Rule(503, _SERVER, "model_unloading", retry_after_s=10),
     registry.PlacementRefused: Rule(507, _SERVER, "placement_refused", retry_helps=False),

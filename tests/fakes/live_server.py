@@ -1,4 +1,4 @@
-"""The project under daphne on a local port, in a thread of the test process.
+"""The project under its own server on a local port, in a thread of the test process.
 
 Owns the one Twisted reactor a process can have: started at first use, shared by all tests, gone with
 the process. Which models answer is the runtime's matter (`inference.runtime_access.set_runtime`).
@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from django.core.handlers.asgi import ASGIHandler
+
+from inference.api.errors import translate
+from inference.http_server.limits import Limits
 
 
 @dataclass(frozen=True)
@@ -23,23 +28,57 @@ class LiveServer:
     def url(self) -> str:
         return f"http://{self.host}:{self.port}"
 
-    def connect(self, timeout_s: float = 20.0) -> socket.socket:
-        return socket.create_connection((self.host, self.port), timeout=timeout_s)
+    def connect(self, timeout_s: float = 20.0, receive_bytes: int | None = None) -> socket.socket:
+        """`receive_bytes`: the most the kernel keeps for a client that does not read."""
+        connection = socket.socket()
+        connection.settimeout(timeout_s)
+        if receive_bytes is not None:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+        connection.connect((self.host, self.port))
+        return connection
 
 
 @lru_cache(maxsize=1)
 def live_server() -> LiveServer:
-    from daphne.server import Server  # installs a reactor as it is imported
+    return LiveServer(*listening(ASGIHandler(), Limits()).listening_addresses[0])
 
-    started = threading.Event()
-    server = Server(
-        ASGIHandler(),
-        endpoints=["tcp:port=0:interface=127.0.0.1"],
-        signal_handlers=False,
-        ready_callable=started.set,
-    )
-    threading.Thread(target=server.run, name="live-server", daemon=True).start()
-    if not started.wait(timeout=20) or not server.listening_addresses:
-        raise RuntimeError("daphne did not start within 20 s")
-    host, port = server.listening_addresses[0]
-    return LiveServer(host, port)
+
+def listening(application: Any, limits: Limits) -> Any:
+    """One more server on the process's reactor, ready when this returns."""
+    from inference.http_server.server import Server  # installs a reactor as it is imported
+
+    endpoints = ["tcp:port=0:interface=127.0.0.1"]
+    server = Server(application, endpoints, limits, translate)
+    on_reactor(server.start)
+    return server
+
+
+def on_reactor(act: Callable[[], object]) -> None:
+    """Done when this returns."""
+    from twisted.internet import reactor
+
+    _start_reactor()
+    done = threading.Event()
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            act()
+        except BaseException as error:
+            failed.append(error)
+            raise
+        finally:
+            done.set()
+
+    reactor.callFromThread(run)
+    if not done.wait(timeout=20) or failed:
+        raise RuntimeError("the reactor did not do its work within 20 s") from next(
+            iter(failed), None
+        )
+
+
+@lru_cache(maxsize=1)
+def _start_reactor() -> None:
+    from twisted.internet import reactor
+
+    threading.Thread(target=reactor.run, args=(False,), name="live-server", daemon=True).start()

@@ -16,10 +16,13 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.utils.module_loading import import_string
 
+from inference.api.errors import translate
+from inference.http_server.limits import Limits, connections_possible
 from inference.management.first_login import make_first_admin
 from inference.management.start_screen import StartScreen
 from inference.model.errors import ModelError
 from inference.pulling import pull_and_register
+from inference.runtime_access import get_runtime
 from inference.sources import SourceError
 from registry import selectors, services
 from registry.errors import RegistryError
@@ -86,8 +89,9 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
 
     def _serve(self, host: str, port: int, screen: StartScreen) -> None:
-        from daphne.server import Server  # installs Twisted's reactor: not before it is wanted
-
+        from inference.http_server.server import (
+            Server,
+        )  # installs a reactor: not before it is wanted
         from inference.startup import AlreadyRunning, start_engine
 
         try:
@@ -98,10 +102,12 @@ class Command(BaseCommand):
         try:
             Server(
                 import_string(settings.ASGI_APPLICATION),
-                endpoints=[f"tcp:port={port}:interface={host.replace(':', chr(92) + ':')}"],
+                [f"tcp:port={port}:interface={host.replace(':', chr(92) + ':')}"],
+                _limits(),
+                translate,
+                shutdown_s=settings.PANTHEON["PANTHEON_SHUTDOWN_S"],
+                end_requests=_end_requests,
                 ready_callable=screen.listening,
-                server_name="Pantheon",
-                verbosity=0,
             ).run()
         finally:
             supervisor.stop()
@@ -135,3 +141,16 @@ class Command(BaseCommand):
                 raise CommandError(
                     f"Cannot listen on {host}:{port}: {error.strerror}. Choose another with --port."
                 ) from error
+
+
+def _limits() -> Limits:
+    return Limits(
+        max_body_bytes=settings.PANTHEON["PANTHEON_MAX_BODY_BYTES"],
+        max_connections=connections_possible(settings.PANTHEON["PANTHEON_MAX_CONNECTIONS"]),
+    )
+
+
+def _end_requests() -> None:
+    """Every request still running ends in an error that says why."""
+    for replica in get_runtime().replicas():
+        replica.worker.close("The server is shutting down.")

@@ -10,6 +10,7 @@ import pytest
 from inference import control
 from inference.api import errors as api
 from inference.engine import errors as engine
+from inference.http_server import errors as http
 from inference.model.errors import GGUFError, ModelError
 from inference.runtime import ModelDraining, ModelNotFound, NoModelLoaded
 from inference.text.errors import TemplateError, TextError
@@ -24,6 +25,7 @@ SHAPES = [
     (api.InvalidRequest("Wrong."), 400, INVALID, "invalid_value", None, {}),
     (api.UnsupportedParameter("n", "why"), 400, INVALID, "unsupported_parameter", "n", {}),
     (api.BadHost(), 400, INVALID, "bad_host", None, {}),
+    (http.MalformedRequest("x"), 400, INVALID, "malformed_request", None, {}),
     (TemplateError("No."), 400, INVALID, "template_error", "messages", {}),
     (engine.EmptyPrompt(), 400, INVALID, "empty_prompt", "prompt", {}),
     (engine.NoOutputWanted(0), 400, INVALID, "invalid_value", "max_tokens", {}),
@@ -47,15 +49,19 @@ SHAPES = [
     (registry.NameInUse("x"), 409, INVALID, "name_in_use", "name", NO_RETRY),
     (registry.InvalidTransition("x", "a", "b"), 409, INVALID, "invalid_transition", None, NO_RETRY),
     (registry.UnloadNotCancelable("x", "a"), 409, INVALID, "invalid_transition", None, NO_RETRY),
-    (api.BodyTooLarge(1), 413, INVALID, "body_too_large", None, {}),
+    (http.RequestTooSlow("body", 60.0), 408, INVALID, "request_timeout", None, {}),
+    (http.BodyTooLarge(1), 413, INVALID, "body_too_large", None, {}),
     (engine.QueueFull(32), 429, BUSY, "server_busy", None, {"Retry-After": "5"}),
     (engine.QueueTimeout(30.0), 429, BUSY, "server_busy", None, {"Retry-After": "2"}),
+    (http.HeadersTooLarge(128, "headers"), 431, INVALID, "headers_too_large", None, {}),
     (engine.SamplingFailed("x"), 500, SERVER, "generation_failed", None, {}),
     (api.GenerationFailed("x"), 500, SERVER, "generation_failed", None, {}),
     (TextError("x", "y"), 500, SERVER, "generation_failed", None, {}),
     (control.LoadFailed("x", "y"), 500, SERVER, "control_failed", None, NO_RETRY),
     (api.NotStarted(), 503, SERVER, "not_started", None, {"Retry-After": "2"}),
     (NoModelLoaded(), 503, SERVER, "no_model_loaded", None, {"Retry-After": "30"} | NO_RETRY),
+    (http.TooManyConnections(9), 503, SERVER, "too_many_connections", None, {"Retry-After": "5"}),
+    (http.ShuttingDown(), 503, SERVER, "shutting_down", None, {"Retry-After": "10"}),
     (ModelDraining("x"), 503, SERVER, "model_unloading", None, {"Retry-After": "10"}),
     (engine.ReplicaClosed("x"), 503, SERVER, "model_unloading", None, {"Retry-After": "10"}),
     (registry.PlacementRefused("x"), 507, SERVER, "placement_refused", None, NO_RETRY),
@@ -91,11 +97,11 @@ def test_what_clients_repeat_by_themselves_says_when_or_that_it_is_no_use() -> N
             assert headers["x-should-retry"] == "false"
 
 
-@pytest.mark.parametrize("module", [api, engine, registry])
+@pytest.mark.parametrize("module", [api, engine, http, registry])
 def test_every_error_of_a_layer_is_in_the_table(module: object) -> None:
     """A new error is given a shape of its own, or its family's, deliberately."""
     errors = [c for _, c in inspect.getmembers(module, inspect.isclass) if issubclass(c, Exception)]
-    families = {api.ApiError}
+    families = {api.ApiError, http.HttpError}
     assert errors
     unknown = [c for c in errors if c not in families and not set(c.__mro__) & set(api.RULES)]
     assert not unknown

@@ -1,0 +1,67 @@
+"""All connections: how many there may be, and which are open. Knows nothing about what they say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from daphne.http_protocol import HTTPFactory
+
+from inference.http_server.channel import Connection
+from inference.http_server.errors import TooManyConnections
+from inference.http_server.request import Request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from inference.http_server.limits import Limits
+    from inference.http_server.refusal import Translate
+
+
+class ConnectionFactory(HTTPFactory):  # type: ignore[misc]  # daphne is untyped
+    """`on_closed` is called after each connection's end."""
+
+    def __init__(
+        self, server: Any, limits: Limits, translate: Translate, on_closed: Callable[[], None]
+    ) -> None:
+        super().__init__(server)
+        self.limits, self.translate, self._on_closed = limits, translate, on_closed
+        self.connections: set[Connection] = set()
+        self._num_refused = 0
+
+    def buildProtocol(self, addr: Any) -> Connection | None:
+        refusal = None
+        if len(self.connections) >= self.limits.max_connections:
+            # Those that became WebSockets tell nobody here when they end.
+            self.connections = {each for each in self.connections if each.transport.connected}
+        if len(self.connections) >= self.limits.max_connections:
+            if self._num_refused >= self.limits.max_refused_connections:
+                return None
+            refusal = TooManyConnections(self.limits.max_connections)
+        connection = Connection(self, refusal)
+        connection.requestFactory = Request
+        connection.callLater = self.reactor.callLater
+        connection.timeOut = None
+        return connection
+
+    def opened(self, connection: Connection) -> None:
+        if connection.is_turned_away:
+            self._num_refused += 1
+        else:
+            self.connections.add(connection)
+
+    def closed(self, connection: Connection) -> None:
+        if connection.is_turned_away:
+            self._num_refused -= 1
+        self.connections.discard(connection)
+        self._on_closed()
+
+    @property
+    def num_serving(self) -> int:
+        """Connections that still speak HTTP."""
+        return sum(
+            each.transport.connected and each.transport.protocol is each
+            for each in self.connections
+        )
+
+    def log(self, request: Any) -> None:
+        """Nothing: the application logs its requests itself."""

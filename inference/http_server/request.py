@@ -1,0 +1,74 @@
+"""One request on its way to the application, and the answer back. Knows nothing about connections' ends.
+
+Daphne's own, with a counted body and errors in the application's form.
+"""
+
+from __future__ import annotations
+
+from tempfile import SpooledTemporaryFile
+from typing import TYPE_CHECKING, Any
+
+from daphne.http_protocol import WebRequest
+
+from inference.http_server.errors import BodyTooLarge, MalformedRequest
+from inference.http_server.refusal import refusal_headers
+
+if TYPE_CHECKING:
+    from inference.http_server.channel import Connection
+
+
+class Request(WebRequest):  # type: ignore[misc]  # daphne is untyped
+    channel: Connection
+
+    def __init__(self, channel: Connection, queued: bool = False) -> None:
+        # Forms are the application's to parse, off the event loop.
+        super().__init__(channel, queued, parsePOSTFormSubmission=False)
+        self._num_body_bytes = self._num_body_pieces = 0
+
+    def gotLength(self, length: int | None) -> None:
+        # Closed by the request's own end, whichever it is.
+        self.content = SpooledTemporaryFile(  # noqa: SIM115
+            max_size=self.channel.limits.max_body_memory_bytes
+        )
+
+    def handleContentChunk(self, data: bytes) -> None:
+        if self.channel.is_refused:
+            return
+        limits = self.channel.limits
+        self._num_body_bytes += len(data)
+        self._num_body_pieces += 1
+        if self._num_body_bytes > limits.max_body_bytes:
+            self.channel.refuse(BodyTooLarge(limits.max_body_bytes))
+        elif self.channel.length is None and self._num_body_pieces > limits.max_body_pieces:
+            self.channel.refuse(MalformedRequest("its body comes in too many chunks"))
+        else:
+            super().handleContentChunk(data)
+
+    def handle_reply(self, message: dict[str, Any]) -> None:
+        super().handle_reply(message)
+        if message["type"] == "http.response.start" and self.is_last_of_connection:
+            self.setHeader(b"connection", b"close")
+
+    @property
+    def is_last_of_connection(self) -> bool:
+        channel = getattr(self, "channel", None)
+        return channel is not None and not channel.persistent
+
+    def handle_exception(self, exception: BaseException) -> None:
+        """The application failed. An answer that has begun can only be cut off."""
+        if not self._response_started:
+            super().handle_exception(exception)
+        elif self.channel is not None:
+            self.channel.transport.abortConnection()
+
+    def basic_error(self, status: int, status_text: bytes, body: str) -> None:
+        """In place of daphne's page for browsers."""
+        error = MalformedRequest(body.lower()) if status < 500 else RuntimeError(body)
+        failure = self.server.translate(error)
+        headers = [
+            (name.encode("ascii"), value.encode("ascii"))
+            for name, value in refusal_headers(failure).items()
+        ]
+        start = {"type": "http.response.start", "status": failure.status, "headers": headers}
+        self.handle_reply(start)
+        self.handle_reply({"type": "http.response.body", "body": failure.body})
