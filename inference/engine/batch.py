@@ -1,7 +1,7 @@
 """A plan's rows as the arrays a backend takes. Owns those arrays; decides nothing.
 
 The arrays are made once and refilled for each step. A slot's row of the page table is written from
-the start when another sequence has taken the slot, and gets a page more whenever its sequence does.
+the start for another list of pages, and gets a page more whenever its sequence does.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class BatchArrays:
         self._slots = np.zeros(config.max_rows, np.int32)
         self._logit_rows = np.zeros(config.max_logit_rows, np.int32)
         self._page_table = np.zeros((config.num_slots, config.max_pages_per_slot), np.int32)
-        self._seatings = [0] * config.num_slots  # whose pages are in a slot's row of the table
+        self._page_lists = [0] * config.num_slots  # which pages are in a slot's row of the table
         self._num_pages = [0] * config.num_slots  # how many of them are
 
     def fill(self, plan: StepPlan) -> StepBatch:
@@ -58,8 +58,8 @@ class BatchArrays:
 
     def _slot(self, sequence: Sequence) -> int:
         slot, num_pages = sequence.slot, len(sequence.pages)
-        if self._seatings[slot] != sequence.seating:
-            self._seatings[slot], self._num_pages[slot] = sequence.seating, 0
+        if self._page_lists[slot] != sequence.page_list:
+            self._page_lists[slot], self._num_pages[slot] = sequence.page_list, 0
         if self._num_pages[slot] < num_pages:
             new = slice(self._num_pages[slot], num_pages)
             self._page_table[slot, new] = sequence.pages[new]

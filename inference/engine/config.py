@@ -11,6 +11,8 @@ from accel.backend import PAGE_LEN
 class EngineConfig:
     """context_len: most positions of one sequence. num_pages: KV pages of all slots, 32 positions each.
 
+    prefix_cache: keep full pages after their sequence, for requests that begin with the same tokens.
+
     The derived sizes are what `accel.backend.Limits` must be compiled with for this replica.
     """
 
@@ -20,6 +22,7 @@ class EngineConfig:
     chunk_len: int = 128
     queue_depth: int = 32
     queue_wait_s: float = 30.0
+    prefix_cache: bool = True
 
     @property
     def max_rows(self) -> int:

@@ -2,8 +2,9 @@
 
 Strictly first come, first served, so that a large request is never starved by small ones. Pages are
 taken as a sequence grows; when none is left, the youngest gives up its own and is computed again
-later, so the oldest always gets on. Whoever sits is older than whoever waits. Knows no thread, no
-stream and no array; the worker's lock guards it.
+later, so the oldest always gets on. Whoever sits is older than whoever waits. Full pages are named
+and outlive their sequence, and whoever begins with the same tokens goes on from there. Knows no
+thread, no stream and no array; the worker's lock guards it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from accel.backend import PAGE_LEN
 from inference.engine.config import pages_for
 from inference.engine.errors import QueueFull
 from inference.engine.page_pool import PagePool
@@ -91,8 +93,7 @@ class Scheduler:
         else:
             self._unseat(sequence)
         sequence.leave()
-        while self._queue and self._fits(self._queue[0]):
-            self._seat(self._queue.popleft())
+        self._move_up()
 
     def expired(self, now_s: float) -> list[Sequence]:
         """Who has waited longer than allowed for a first slot, oldest first."""
@@ -101,6 +102,7 @@ class Scheduler:
 
     def plan(self) -> StepPlan | None:
         """The next step; None when there is nothing to do."""
+        self._move_up()
         self._grow()
         if self.is_idle:
             return None
@@ -108,14 +110,20 @@ class Scheduler:
         if not self._prompts:
             return StepPlan(decodes)
         prompt = self._prompts[0]
+        self._resume(prompt)  # again: what was computed since it took its slot may be of use
         end = min(prompt.num_computed + self._config.chunk_len, prompt.prefill_len)
         return StepPlan(decodes, prompt, prompt.num_computed, end)
 
     def prefilled(self, sequence: Sequence, num_computed: int) -> None:
         """A chunk was computed; after the last one the next prompt has its turn."""
         sequence.advance_prefill(num_computed)
+        self._publish(sequence)
         if sequence.state is State.DECODE:
             self._prompts.remove(sequence)
+
+    def _move_up(self) -> None:
+        while self._queue and self._fits(self._queue[0]):
+            self._seat(self._queue.popleft())
 
     def _fits(self, sequence: Sequence) -> bool:
         """A slot and pages for what is known, with room to grow: without it, it would be preempted soon.
@@ -125,13 +133,16 @@ class Scheduler:
         """
         if not self._free_slots:
             return False
-        num_steps = -(-sequence.num_ids // self._config.chunk_len)
+        known = self._find_known(sequence)
+        num_steps = -(-(sequence.num_ids - len(known) * PAGE_LEN) // self._config.chunk_len)
         growth = len(self._seated) * pages_for(num_steps)
-        return sequence.num_pages_wanted + growth <= self.pages.num_free
+        wanted = sequence.num_pages_wanted - len(known)
+        return wanted + growth <= self.pages.num_available(besides=known)
 
     def _seat(self, sequence: Sequence) -> None:
         sequence.enter(heapq.heappop(self._free_slots))
-        sequence.pages = self.pages.take(pages_for(sequence.num_ids))
+        self._resume(sequence)
+        sequence.pages += self.pages.take(pages_for(sequence.num_ids) - len(sequence.pages))
         self._seated.append(sequence)
         self._prompts.append(sequence)
 
@@ -140,7 +151,32 @@ class Scheduler:
         self._seated.remove(sequence)
         if sequence.state is State.PREFILL:
             self._prompts.remove(sequence)
+        self._publish(sequence)
         self.pages.give_back(sequence.pages)
+
+    def _find_known(self, sequence: Sequence) -> list[int]:
+        """Pages that hold the next known tokens, but for the last: its row gives the logits."""
+        if not self._config.prefix_cache:
+            return []
+        start, end = sequence.num_computed // PAGE_LEN, (sequence.num_ids - 1) // PAGE_LEN
+        return self.pages.find(sequence.page_names()[start:end])
+
+    def _resume(self, sequence: Sequence) -> None:
+        known = self._find_known(sequence)
+        if known:
+            self.pages.share(known)
+            num_cached = sequence.num_cached
+            self.pages.give_back(sequence.resume(known))
+            self._counts.num_cached_tokens += sequence.num_cached - num_cached
+
+    def _publish(self, sequence: Sequence) -> None:
+        """Let others use the pages that are full by now."""
+        num_full = sequence.num_computed // PAGE_LEN
+        if self._config.prefix_cache and num_full > sequence.num_published:
+            names = sequence.page_names()
+            for index in range(sequence.num_published, num_full):
+                self.pages.publish(sequence.pages[index], names[index])
+            sequence.num_published = num_full
 
     def _grow(self) -> None:
         """A page for every decoding sequence that starts one, oldest first, the youngest yielding theirs."""
@@ -148,9 +184,10 @@ class Scheduler:
         while index < len(self._seated):
             sequence = self._seated[index]
             if sequence.state is State.DECODE and sequence.needs_page:
-                if self.pages.num_free == 0 and len(self._seated) > 1:
+                if self.pages.num_available() == 0 and len(self._seated) > 1:
                     self._preempt(self._seated[-1])
                     continue
+                self._publish(sequence)
                 sequence.pages += self.pages.take(1)
             index += 1
 

@@ -16,6 +16,7 @@ import numpy as np
 from accel.backend import PAGE_LEN
 from inference.engine.config import pages_for
 from inference.engine.errors import BrokenInvariant
+from inference.engine.page_names import next_names, root_name
 from inference.engine.params import Finish, FinishReason
 from inference.engine.sampler_state import SamplerState
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from inference.engine.params import SequenceRequest
     from inference.engine.stream import StreamFeed
 
-_seatings = itertools.count(1)
+_page_lists = itertools.count(1)
 
 
 class State(Enum):
@@ -53,10 +54,13 @@ class Sequence:
         self.sampler_state = SamplerState(request.sampling)
         self.state = State.WAITING
         self.was_preempted = False
-        self.seating = 0  # a number for each time it takes a slot, never used twice
         self.prefill_len = 0  # known tokens when it took the slot
+        self.num_cached = 0  # prompt tokens that others had computed
         self._slot: int | None = None
         self.pages: list[int] = []
+        self.page_list = 0  # a number never used twice, new when pages are replaced, not added to
+        self.num_published = 0  # full pages that were offered to others
+        self._names: list[bytes] = []
 
     @property
     def max_len(self) -> int:
@@ -83,15 +87,39 @@ class Sequence:
         """The row of the newest token has no page yet."""
         return pages_for(self.num_ids) > len(self.pages)
 
+    def page_names(self) -> list[bytes]:
+        """Names of all full pages of the known tokens. The first call hashes the whole prompt."""
+        parent = self._names[-1] if self._names else root_name(self.request.tenant)
+        unnamed = self.ids[len(self._names) * PAGE_LEN : self.num_ids]
+        self._names.extend(next_names(parent, unnamed))
+        return self._names
+
     def enter(self, slot: int) -> None:
         self._must_be(State.WAITING)
         self._slot, self.state = slot, State.PREFILL
-        self.seating, self.prefill_len = next(_seatings), self.num_ids
+        self.page_list, self.prefill_len = next(_page_lists), self.num_ids
+
+    def resume(self, pages: list[int]) -> list[int]:
+        """Go on after `pages`, which hold what comes next; the pages of its own that they replace.
+
+        They end before the last known token, whose row gives the logits.
+        """
+        start = self.num_computed // PAGE_LEN
+        end = start + len(pages)
+        replaced, self.pages[start:end] = self.pages[start:end], pages
+        if not self.was_preempted:
+            self.num_cached += end * PAGE_LEN - self.num_computed
+        self.page_list, self.num_computed, self.num_published = (
+            next(_page_lists),
+            end * PAGE_LEN,
+            end,
+        )
+        return replaced
 
     def preempt(self) -> None:
         """Give up slot and pages, to be computed again later."""
         self._slot, self.pages, self.state = None, [], State.WAITING
-        self.num_computed, self.was_preempted = 0, True
+        self.num_computed, self.num_published, self.was_preempted = 0, 0, True
 
     def leave(self) -> None:
         self._slot, self.pages, self.state = None, [], State.FINISHED

@@ -25,7 +25,8 @@ class WorkerCounts:
     num_failed: int = 0  # lost with the replica, or by unusable logits
     num_steps: int = 0
     num_preempted: int = 0  # times a running sequence had to give its pages to an older one
-    num_prompt_tokens: int = 0  # computed, also again after a preemption
+    num_prompt_tokens: int = 0  # computed, also again after a preemption: the cache's misses
+    num_cached_tokens: int = 0  # of prompts, not computed: the cache's hits
     num_output_tokens: int = 0  # sampled for sequences that were still wanted
     num_surplus_tokens: int = 0  # of those, given up unread by an abort
     step_s: float = 0.0  # inside the executor
@@ -43,11 +44,13 @@ class WorkerCounts:
 
 @dataclass(frozen=True)
 class WorkerStats:
-    """A snapshot; `counts` is a copy."""
+    """A snapshot; `counts` is a copy. Pages are free, used, or cached for whoever has the same prefix."""
 
     num_slots: int
     num_slots_used: int
     num_queued: int
     num_pages: int
-    num_pages_free: int
+    num_pages_used: int
+    num_pages_cached: int
+    num_pages_evicted: int  # in total: cached once, and taken for something else
     counts: WorkerCounts

@@ -86,7 +86,8 @@ class TokenStream:
 
     @property
     def usage(self) -> Usage:
-        return Usage(self._sequence.num_prompt, 0, self._sequence.num_output)
+        sequence = self._sequence
+        return Usage(sequence.num_prompt, sequence.num_cached, sequence.num_output)
 
     def __aiter__(self) -> TokenStream:
         return self

@@ -78,6 +78,8 @@ class Worker:
         """
         check_request(request, self._vocab_size, self._config)
         sequence = Sequence(request, StreamFeed(), self._clock())
+        if self._config.prefix_cache:
+            sequence.page_names()  # here, since hashing a long prompt would hold the lock
         with self._lock:
             if self._closed_why is not None:
                 raise ReplicaClosed(self._closed_why)
@@ -101,12 +103,15 @@ class Worker:
 
     def stats(self) -> WorkerStats:
         with self._lock:
+            pages = self._scheduler.pages
             return WorkerStats(
                 num_slots=self._config.num_slots,
                 num_slots_used=self._scheduler.num_slots_used,
                 num_queued=self._scheduler.num_queued,
-                num_pages=self._config.num_pages,
-                num_pages_free=self._scheduler.pages.num_free,
+                num_pages=pages.num_pages,
+                num_pages_used=pages.num_used,
+                num_pages_cached=pages.num_cached,
+                num_pages_evicted=pages.num_evicted,
                 counts=dataclasses.replace(self._counts),
             )
 

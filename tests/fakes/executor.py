@@ -1,8 +1,8 @@
 """A seeded executor without a model: logits are a pure function of a sequence's own tokens.
 
-Tokens are kept in pages and found again through the page table, so a wrong page, position or slot
-gives wrong logits; a batch that breaks the backend's contract raises ContractBroken. Knows nothing of the
-engine.
+Tokens are kept in pages and found again through the page table, each with a digest of what came before
+it, as keys and values of a model depend on it. So a wrong page, position or slot gives wrong logits or
+raises ContractBroken, as does a batch that breaks the backend's contract. Knows nothing of the engine.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from accel.backend import StepBatch
     from inference.engine.config import EngineConfig
 
-_UNWRITTEN = -1
+_UNWRITTEN = 0  # no digest in practice
 _MULTIPLIER = 6364136223846793005  # any odd number does; this is Knuth's for MMIX
 
 
@@ -33,11 +33,20 @@ class ContractBroken(AssertionError):
 
 def logits_of(tokens: Iterable[int], vocab_size: int, seed: int = 0) -> npt.NDArray[np.float32]:
     """Next-token logits (V,) f32 in [-4, 4) after `tokens`: hashed, so every token matters."""
-    state = seed + 1
+    digest = seed + 1
     for token in tokens:
-        state = ((state ^ (token + 1)) * _MULTIPLIER + 1442695040888963407) % 2**64
+        digest = digest_after(digest, token)
+    return _logits(digest, vocab_size)
+
+
+def digest_after(digest: int, token: int) -> int:
+    """Of a prefix and its next token; the empty prefix has the digest seed + 1."""
+    return ((digest ^ (token + 1)) * _MULTIPLIER + 1442695040888963407) % 2**64
+
+
+def _logits(digest: int, vocab_size: int) -> npt.NDArray[np.float32]:
     mixed = (np.arange(1, vocab_size + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)) ^ (
-        np.uint64(state)
+        np.uint64(digest)
     )
     mixed = (mixed ^ (mixed >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
     return ((mixed >> np.uint64(40)).astype(np.float32) / np.float32(2**21)) - np.float32(4)
@@ -68,7 +77,8 @@ class FakeExecutor:
     ) -> None:
         self.vocab_size, self.config, self.seed = vocab_size, config, seed
         self.before_step, self.change_logits = before_step, change_logits
-        self.pages = np.full((config.num_pages, PAGE_LEN), _UNWRITTEN, np.int64)
+        self.pages = np.zeros((config.num_pages, PAGE_LEN), np.int64)
+        self.digests = np.full((config.num_pages, PAGE_LEN), _UNWRITTEN, np.uint64)
         self.rows_of_steps: list[list[tuple[int, int]]] = []  # (slot, position) of each row
         self.closed = False
 
@@ -87,19 +97,32 @@ class FakeExecutor:
         rows = list(zip(batch.slots.tolist(), batch.positions.tolist(), strict=True))
         self.rows_of_steps.append(rows)
         for token, (slot, position) in zip(batch.tokens.tolist(), rows, strict=True):
-            page = batch.page_table[slot, position // PAGE_LEN]
-            self.pages[page, position % PAGE_LEN] = token
+            pages = batch.page_table[slot]
+            before = self._digest_at(pages, position - 1) if position else self.seed + 1
+            at = pages[position // PAGE_LEN], position % PAGE_LEN
+            self.pages[at], self.digests[at] = token, digest_after(before, token)
         logits = np.empty((len(batch.logit_rows), self.vocab_size), np.float32)
         for out, row in zip(logits, batch.logit_rows.tolist(), strict=True):
             slot, position = rows[row]
-            pages = batch.page_table[slot, : position // PAGE_LEN + 1]
-            tokens = self.pages[pages].reshape(-1)[: position + 1].tolist()
-            if _UNWRITTEN in tokens:
-                raise ContractBroken(f"slot {slot} reads a position that was never written")
-            out[:] = logits_of(tokens, self.vocab_size, self.seed)
+            out[:] = _logits(self._read(batch.page_table[slot], position + 1), self.vocab_size)
         if self.change_logits is not None:
             self.change_logits(logits, batch)
         return logits
+
+    def _digest_at(self, pages: npt.NDArray[np.int32], position: int) -> int:
+        return int(self.digests[pages[position // PAGE_LEN], position % PAGE_LEN])
+
+    def _read(self, pages: npt.NDArray[np.int32], num_positions: int) -> int:
+        """The digest of a slot's tokens. Raises ContractBroken where one is unwritten or another's."""
+        used = pages[: -(-num_positions // PAGE_LEN)]
+        tokens = self.pages[used].reshape(-1)[:num_positions].tolist()
+        digests = self.digests[used].reshape(-1)[:num_positions].tolist()
+        digest = self.seed + 1
+        for position, (token, stored) in enumerate(zip(tokens, digests, strict=True)):
+            digest = digest_after(digest, token)
+            if digest != stored:
+                raise ContractBroken(f"position {position} does not hold what follows its prefix")
+        return digest
 
     def close(self) -> None:
         self.closed = True
@@ -121,13 +144,17 @@ def check_batch(batch: StepBatch, config: EngineConfig) -> None:
             _must(positions[i] == positions[i - 1] + 1, "positions of one slot do not ascend")
     shape = (config.num_slots, config.max_pages_per_slot)
     _must(batch.page_table.shape == shape, "the page table has the wrong shape")
-    lent: set[int] = set()
+    used: dict[int, int] = {}  # by how many slots, of the pages read or written
+    written: set[int] = set()
     for slot in changes:
-        last = max(p for s, p in zip(slots, positions, strict=True) if s == slot)
-        pages = batch.page_table[slot, : last // PAGE_LEN + 1].tolist()
+        of_slot = [p for s, p in zip(slots, positions, strict=True) if s == slot]
+        pages = batch.page_table[slot, : max(of_slot) // PAGE_LEN + 1].tolist()
         _must(all(0 <= page < config.num_pages for page in pages), "a page that does not exist")
-        _must(lent.isdisjoint(pages) and len(set(pages)) == len(pages), "a page used twice")
-        lent.update(pages)
+        _must(len(set(pages)) == len(pages), "a page used twice by one slot")
+        written.update(pages[position // PAGE_LEN] for position in of_slot)
+        for page in pages:
+            used[page] = used.get(page, 0) + 1
+    _must(all(used[page] == 1 for page in written), "a page is written that others use, too")
     for array in (batch.tokens, batch.positions, batch.slots, batch.logit_rows, batch.page_table):
         _must(array.dtype == np.int32, f"an array of {array.dtype}")
 

@@ -10,9 +10,14 @@ CONFIG = EngineConfig(context_len=256, num_pages=64, num_slots=8, chunk_len=16)
 GREEDY = SamplingParams(temperature=0)
 
 
-def request_of(prompt, max_tokens=8, sampling=GREEDY, end_ids=(), request_id="r"):
+def request_of(prompt, max_tokens=8, sampling=GREEDY, end_ids=(), request_id="r", tenant=""):
     return SequenceRequest(
-        request_id, tuple(prompt), max_tokens, frozenset(end_ids), sampling=sampling
+        request_id,
+        tuple(prompt),
+        max_tokens,
+        frozenset(end_ids),
+        sampling=sampling,
+        tenant=tenant,
     )
 
 

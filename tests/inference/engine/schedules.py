@@ -40,7 +40,7 @@ def run_schedule(make_executor, vocab_size, config, requests, arrivals, aborts=N
                 tokens[index] = read_tokens(stream, may_be_aborted=index in (aborts or {}))
         stats = worker.stats()
         assert (stats.num_slots_used, stats.num_queued) == (0, 0)
-        assert stats.num_pages_free == config.num_pages
+        assert stats.num_pages_used == 0
         if see is not None:
             see(stats)
         return [tokens[index] for index in range(len(requests))]

@@ -110,3 +110,19 @@ def test_tokens_and_logprobs_are_the_same_after_a_preemption(run, file):
     stats = []
     assert run(file, requests, [0, 0, 0], config, see=stats.append) == expected
     assert stats[0].counts.num_preempted >= 1
+
+
+@pytest.mark.parametrize("file", ["qwen3.Q4_0.gguf", "gemma3-scaled.f16.gguf"])
+def test_tokens_and_logprobs_are_the_same_after_a_cache_hit(run, file):
+    """The second turn of a conversation, with the first one's pages and without."""
+    exact = SamplingParams(temperature=0.0, num_logprobs=3)
+    sampled = SamplingParams(temperature=1.1, top_p=0.9, seed=4, num_logprobs=3)
+    config = EngineConfig(context_len=192, num_pages=12, num_slots=2, chunk_len=24)
+    alone = EngineConfig(context_len=192, num_pages=6, num_slots=1, chunk_len=192)
+    first = request_of([(13 * i) % 250 for i in range(50)], 30, exact)
+    answer = [token.id for token in run(file, [first], [0], alone)[0]]
+    second = request_of([*first.prompt_ids, *answer, 3, 4, 5], 20, sampled)
+    stats = []
+    results = run(file, [first, second], [0, 10**9], config, see=stats.append)
+    assert results[1] == run(file, [second], [0], alone)[0]
+    assert stats[0].counts.num_cached_tokens == 64

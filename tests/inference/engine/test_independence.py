@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from functools import cache
+
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
@@ -68,6 +70,16 @@ def test_greedy_tokens_are_those_of_the_model_itself():
         assert [t.id for t in tokens] == greedy_continuation(prompt, 40, VOCAB_SIZE)
 
 
+def long_requests(sampling):
+    return [request_of([i] * (1 + 9 * i), 122 - 9 * i, sampling) for i in range(5)]
+
+
+@cache
+def alone(sampling_index):
+    """The long requests' tokens, each run by itself."""
+    return [run(ALONE, [request], [0])[0] for request in long_requests(SAMPLINGS[sampling_index])]
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     num_slots=st.integers(2, 5),
@@ -75,18 +87,23 @@ def test_greedy_tokens_are_those_of_the_model_itself():
     chunk_len=st.sampled_from([1, 5, 32, 128]),
     arrivals=st.lists(st.integers(0, 40), min_size=5, max_size=5),
     sampling=st.sampled_from(SAMPLINGS),
+    prefix_cache=st.booleans(),
 )
 def test_a_preempted_sequence_goes_on_as_if_nothing_had_happened(
-    num_slots, num_pages, chunk_len, arrivals, sampling
+    num_slots, num_pages, chunk_len, arrivals, sampling, prefix_cache
 ):
     """Each of five sequences grows to nearly the whole memory; random numbers and penalties go on, too."""
-    requests = [request_of([i] * (1 + 9 * i), 122 - 9 * i, sampling) for i in range(5)]
+    requests = long_requests(sampling)
     config = EngineConfig(
-        context_len=128, num_pages=num_pages, num_slots=num_slots, chunk_len=chunk_len
+        context_len=128,
+        num_pages=num_pages,
+        num_slots=num_slots,
+        chunk_len=chunk_len,
+        prefix_cache=prefix_cache,
     )
     stats = []
     results = run(config, requests, arrivals, see=stats.append)
-    assert results == [run(ALONE, [request], [0])[0] for request in requests]
+    assert results == alone(SAMPLINGS.index(sampling))
     event(f"preempted {min(stats[0].counts.num_preempted, 3)}")
 
 
@@ -98,3 +115,43 @@ def test_sequences_that_grow_past_the_memory_are_preempted():
     assert stats[0].counts.num_preempted >= 2
     for i, tokens in enumerate(results):
         assert [t.id for t in tokens] == greedy_continuation([i], 120, VOCAB_SIZE)
+
+
+related_requests = st.lists(
+    st.builds(
+        lambda family, shared, tail, tenant, count, sampling: request_of(
+            [family + i % 5 for i in range(shared)] + tail, count, sampling, tenant=tenant
+        ),
+        family=st.integers(0, 1),
+        shared=st.integers(0, 96),
+        tail=st.lists(st.integers(0, VOCAB_SIZE - 1), min_size=1, max_size=20),
+        tenant=st.sampled_from(["", "a"]),
+        count=st.integers(1, 64),
+        sampling=st.sampled_from(SAMPLINGS),
+    ),
+    min_size=2,
+    max_size=8,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), requests=related_requests)
+def test_requests_that_share_beginnings_get_what_they_would_get_alone(data, requests):
+    """Hits, evictions, preemptions and aborts in any order; the executor notices a page of another prefix."""
+    config = EngineConfig(
+        context_len=160,
+        num_pages=data.draw(st.integers(5, 12)),
+        num_slots=data.draw(st.integers(1, 5)),
+        chunk_len=data.draw(st.sampled_from([1, 5, 32, 50, 128])),
+    )
+    arrivals = [data.draw(st.integers(0, 30)) for _ in requests]
+    aborts = data.draw(st.dictionaries(st.integers(0, 7), st.integers(1, 40), max_size=2))
+    stats = []
+    results = run(config, requests, arrivals, aborts, see=stats.append)
+    for index, (request, tokens) in enumerate(zip(requests, results, strict=True)):
+        expected = run(ALONE, [request], [0])[0]
+        assert tokens == (expected[: len(tokens)] if index in aborts else expected)
+    counts = stats[0].counts
+    event("hits" if counts.num_cached_tokens else "no hits")
+    event("preempted" if counts.num_preempted else "not preempted")
+    event("evicted" if stats[0].num_pages_evicted else "not evicted")

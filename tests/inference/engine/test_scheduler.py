@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,8 +19,13 @@ def scheduler_of(config):
     return Scheduler(config, WorkerCounts())
 
 
-def sequence_of(num_prompt, max_tokens, queued_at_s=0.0):
-    return Sequence(request_of([1] * num_prompt, max_tokens), StreamFeed(), queued_at_s)
+_unlike = itertools.count(1)
+
+
+def sequence_of(num_prompt, max_tokens, queued_at_s=0.0, token=None, tenant=""):
+    """A prompt of one repeated token, by default one that no other prompt has."""
+    prompt = [next(_unlike) if token is None else token] * num_prompt
+    return Sequence(request_of(prompt, max_tokens, tenant=tenant), StreamFeed(), queued_at_s)
 
 
 def run_step(scheduler):
@@ -62,7 +69,8 @@ def test_as_many_requests_run_as_their_prompts_fit_whatever_their_limit():
 
 
 def test_the_youngest_gives_way_when_pages_run_out_and_goes_first_in_the_queue():
-    scheduler = scheduler_of(EngineConfig(context_len=128, num_pages=4, num_slots=3))
+    config = EngineConfig(context_len=128, num_pages=4, num_slots=3, prefix_cache=False)
+    scheduler = scheduler_of(config)
     oldest, youngest = sequence_of(32, 90), sequence_of(32, 90)
     scheduler.add(oldest)
     run_step(scheduler)
@@ -206,9 +214,14 @@ def test_a_finished_sequence_cannot_be_removed_again():
     chunk_len=st.integers(1, 40),
     actions=st.lists(
         st.one_of(
-            st.tuples(st.just("add"), st.integers(1, 60), st.integers(1, 60)),
-            st.tuples(st.just("abort"), st.integers(0, 20), st.just(0)),
-            st.tuples(st.just("step"), st.just(0), st.just(0)),
+            st.tuples(
+                st.just("add"),
+                st.integers(1, 60),
+                st.integers(1, 60),
+                st.sampled_from([1, 2, None]),
+            ),
+            st.tuples(st.just("abort"), st.integers(0, 20), st.just(0), st.none()),
+            st.tuples(st.just("step"), st.just(0), st.just(0), st.none()),
         ),
         max_size=50,
     ),
@@ -226,16 +239,17 @@ def test_books_balance_after_any_actions_and_everyone_gets_done(
         seated = [s for s in accepted if s.state in (State.PREFILL, State.DECODE)]
         assert len({s.slot for s in seated}) == len(seated) == scheduler.num_slots_used
         held = [page for s in seated for page in s.pages]
-        assert len(set(held)) == len(held) == scheduler.pages.num_used
+        assert len(set(held)) == scheduler.pages.num_used
+        assert all(len(set(s.pages)) == len(s.pages) for s in seated)
         assert all(len(s.pages) * 32 >= s.num_computed for s in seated)
         assert scheduler.num_queued == sum(s.state is State.WAITING for s in accepted)
         assert scheduler.num_queued == 0 or seated, "someone waits for nobody"
         ages = [accepted.index(s) for s in scheduler.live()]
         assert ages == sorted(ages), "a younger one sits before an older one, or waits before it"
 
-    for kind, first, second in actions:
+    for kind, first, second, token in actions:
         if kind == "add" and first + second <= num_pages * 32:
-            sequence = sequence_of(first, second)
+            sequence = sequence_of(first, second, token=token)
             accepted.append(sequence)
             scheduler.add(sequence)
         elif kind == "abort" and first < len(accepted):

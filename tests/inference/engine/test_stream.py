@@ -11,7 +11,7 @@ from inference.engine.errors import QueueTimeout
 from inference.engine.params import FinishReason
 from tests.fakes.clock import ManualClock
 from tests.fakes.executor import Gate, greedy_continuation
-from tests.inference.engine.driving import CONFIG, VOCAB_SIZE, request_of
+from tests.inference.engine.driving import VOCAB_SIZE, request_of
 
 
 async def collect(stream):
@@ -162,7 +162,7 @@ def test_a_dropped_stream_is_collected_and_frees_its_slot(make_worker):
     gc.collect()
     assert gone() is None, "the worker must hold no reference to the reader's end"
     assert worker.stats().num_slots_used == 0
-    assert worker.stats().num_pages_free == CONFIG.num_pages
+    assert worker.stats().num_pages_used == 0
 
 
 def test_wait_says_when_nothing_came(make_worker):
