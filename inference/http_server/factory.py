@@ -13,6 +13,7 @@ from inference.http_server.request import Request
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from inference.http_server.errors import HttpError
     from inference.http_server.limits import Limits
     from inference.http_server.refusal import Translate
 
@@ -26,10 +27,13 @@ class ConnectionFactory(HTTPFactory):  # type: ignore[misc]  # daphne is untyped
         super().__init__(server)
         self.limits, self.translate, self._on_closed = limits, translate, on_closed
         self.connections: set[Connection] = set()
+        self.is_open = True  # to new connections
         self._num_refused = 0
 
     def buildProtocol(self, addr: Any) -> Connection | None:
-        refusal = None
+        refusal: HttpError | None = None
+        if not self.is_open:
+            return None
         if len(self.connections) >= self.limits.max_connections:
             # Those that became WebSockets tell nobody here when they end.
             self.connections = {each for each in self.connections if each.transport.connected}

@@ -28,9 +28,7 @@ class Limits:
     linger_s: float = 3.0
     max_connections: int = 2048
     max_refused_connections: int = 256  # that linger at a time; more are closed without a word
-    write_buffer_bytes: int = (
-        192 << 10
-    )  # past this the application waits, at most one message later
+    write_buffer_bytes: int = 64 << 10  # past this the application waits, one message later
 
 
 def connections_possible(wanted: int) -> int:

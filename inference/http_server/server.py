@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+BACKLOG = 1024  # connections the kernel keeps until they are accepted
 LAST_WORDS_S = 3.0  # for the answers of requests that were ended, and for cancelled applications
 
 
@@ -40,7 +41,8 @@ class Server(DaphneServer):  # type: ignore[misc]  # daphne is untyped
     def __init__(
         self,
         application: Any,
-        endpoints: list[str],
+        host: str,
+        port: int,
         limits: Limits,
         translate: Translate,
         *,
@@ -49,9 +51,10 @@ class Server(DaphneServer):  # type: ignore[misc]  # daphne is untyped
         ready_callable: Callable[[], None] | None = None,
     ) -> None:
         """`end_requests` makes running requests answer with an error; it may block, and has a thread."""
+        interface = host.replace(":", r"\:")
         super().__init__(
             application,
-            endpoints=endpoints,
+            endpoints=[f"tcp:port={port}:interface={interface}:backlog={BACKLOG}"],
             signal_handlers=False,
             ready_callable=ready_callable,
             server_name="Pantheon",
@@ -69,12 +72,11 @@ class Server(DaphneServer):  # type: ignore[misc]  # daphne is untyped
         globalLogBeginner.beginLoggingTo(
             [lambda _: None], redirectStandardIO=False, discardBuffer=True
         )
-        self.start()
-        if self.abort_start:
-            return
         kept = {n: signal.signal(n, self._on_signal) for n in (signal.SIGINT, signal.SIGTERM)}
         try:
-            reactor.run(installSignalHandlers=False)
+            self.start()
+            if not self.abort_start:
+                reactor.run(installSignalHandlers=False)
         finally:
             for number, handler in kept.items():
                 signal.signal(number, handler)
@@ -119,6 +121,7 @@ class Server(DaphneServer):  # type: ignore[misc]  # daphne is untyped
             self.stop()
             return
         self._is_draining = True
+        self.http_factory.is_open = False
         for port in self._ports:
             port.stopListening()
         for connection in tuple(self.http_factory.connections):

@@ -34,7 +34,11 @@ class LiveServer:
         connection.settimeout(timeout_s)
         if receive_bytes is not None:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
-        connection.connect((self.host, self.port))
+        try:
+            connection.connect((self.host, self.port))
+        except OSError:
+            connection.close()
+            raise
         return connection
 
 
@@ -47,8 +51,7 @@ def listening(application: Any, limits: Limits) -> Any:
     """One more server on the process's reactor, ready when this returns."""
     from inference.http_server.server import Server  # installs a reactor as it is imported
 
-    endpoints = ["tcp:port=0:interface=127.0.0.1"]
-    server = Server(application, endpoints, limits, translate)
+    server = Server(application, "127.0.0.1", 0, limits, translate)
     on_reactor(server.start)
     return server
 

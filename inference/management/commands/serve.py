@@ -102,7 +102,8 @@ class Command(BaseCommand):
         try:
             Server(
                 import_string(settings.ASGI_APPLICATION),
-                [f"tcp:port={port}:interface={host.replace(':', chr(92) + ':')}"],
+                host,
+                port,
                 _limits(),
                 translate,
                 shutdown_s=settings.PANTHEON["PANTHEON_SHUTDOWN_S"],
