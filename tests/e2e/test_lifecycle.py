@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from tests.e2e.server_process import ServerProcess, server_process
+from tests.fakes.tiny_gguf import TinyShape, write_tiny_gguf
 
 QUESTION = [{"role": "user", "content": "hello there"}]
 
@@ -133,3 +134,27 @@ def test_a_model_is_loaded_and_unloaded_over_http(
     )
     dies = httpx.get(f"{own_server.url}/admin/dies", headers=headers).json()
     assert dies["dies"] == [] and dies["reason"]
+
+
+def test_a_stopping_server_ends_what_does_not_finish_with_an_error_event(
+    tmp_path: Path,
+) -> None:
+    """Nobody is left with half an answer that looks whole."""
+    long = write_tiny_gguf(tmp_path / "long.gguf", shape=TinyShape(context_len=8192))
+    slow = {"PANTHEON_BACKEND": "reference", "PANTHEON_CONTEXT_LEN": "8192"}
+    with server_process(tmp_path, PANTHEON_SHUTDOWN_S="0.5", **slow) as running:
+        running.serve("--model", str(long), "--name", "long")
+        running.wait_until_serving("long")
+        body = {"messages": QUESTION, "max_tokens": 8000}
+        body["logit_bias"] = {"276": -100, "278": -100}  # no end
+        with httpx.stream(
+            "POST", f"{running.url}/v1/chat/completions", json={**body, "stream": True}, timeout=60
+        ) as answer:
+            events = (line for line in answer.iter_lines() if line)
+            assert "assistant" in next(events)
+            assert running.process is not None
+            running.process.terminate()
+            *_, last, done = events
+        assert "The server is shutting down." in last
+        assert done == "data: [DONE]"
+        assert running.process.wait(timeout=30) == 0
