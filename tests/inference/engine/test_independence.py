@@ -123,8 +123,8 @@ related_requests = st.lists(
             [family + i % 5 for i in range(shared)] + tail, count, sampling, tenant=tenant
         ),
         family=st.integers(0, 1),
-        shared=st.integers(0, 96),
-        tail=st.lists(st.integers(0, VOCAB_SIZE - 1), min_size=1, max_size=20),
+        shared=st.integers(0, 80),
+        tail=st.lists(st.integers(0, VOCAB_SIZE - 1), min_size=1, max_size=16),
         tenant=st.sampled_from(["", "a"]),
         count=st.integers(1, 64),
         sampling=st.sampled_from(SAMPLINGS),
