@@ -12,7 +12,7 @@ PEER := var/peer
 .DEFAULT_GOAL := help
 
 help:  ## List the targets.
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 setup: $(VENV)/installed  ## Create .venv and install what serving needs.
 
@@ -58,6 +58,9 @@ bench: $(VENV)/installed-dev models  ## Measure against llama.cpp in turn (build
 	@$(PEER)/bin/python -c 'import llama_cpp' 2>/dev/null || $(PEER)/bin/pip install --quiet llama-cpp-python==0.3.36
 	$(BIN)/python -m benchmarks.engine --peer $(PEER)/bin/python
 
+bench-serve: setup  ## Hold 200 streams for 5 minutes against a server of its own.
+	$(BIN)/python -m benchmarks.serve.load
+
 docs: setup  ## Write docs/settings.md and .env.example from the settings' schema.
 	$(BIN)/python -m pantheon_site.document
 
@@ -69,4 +72,4 @@ lock:  ## Lock requirements*.in into requirements*.txt with hashes.
 clean:  ## Remove the virtualenv and caches, keep data.
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 
-.PHONY: help setup serve test test-slow models lint fmt check bench docs lock clean
+.PHONY: help setup serve test test-slow models lint fmt check bench bench-serve docs lock clean
