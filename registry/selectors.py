@@ -73,7 +73,7 @@ def replicas_overview() -> list[Replica]:
     return list(live.order_by("served_name", "created_at"))
 
 
-def any_api_key() -> bool:
+def any_usable_api_key() -> bool:
     """Whether a key exists that has been neither revoked nor outlived its date."""
     return any(key.is_usable for key in ApiKey.objects.filter(revoked_at__isnull=True))
 

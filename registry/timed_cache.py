@@ -39,6 +39,12 @@ class TimedCache(Generic[T]):
                     self._values.popitem(last=False)
         return value
 
+    def peek(self, key: str) -> T | None:
+        """The value kept under `key`, if there is one: never waits for a load."""
+        with self._lock:
+            kept = self._values.get(key)
+            return kept[1] if kept is not None and self._clock() < kept[0] else None
+
     def clear(self) -> None:
         with self._lock:
             self._generation += 1

@@ -4,12 +4,14 @@ Services are plain synchronous functions; those an operator can call take `actor
 """
 
 from registry.demand import artifact_demand, replica_demand
+from registry.key_policy import ApiKeyInfo
 from registry.services.api_keys import (
-    ApiKeyInfo,
     api_key_check,
     api_key_create,
     api_key_revoke,
     api_key_validate,
+    key_policy,
+    key_policy_in_memory,
 )
 from registry.services.artifacts import artifact_find, artifact_register
 from registry.services.audit import audit_record, current_request_id
@@ -59,6 +61,8 @@ __all__ = [
     "job_progress",
     "job_request_cancel",
     "job_start",
+    "key_policy",
+    "key_policy_in_memory",
     "pulls_reset_at_boot",
     "replica_cancel_unload",
     "replica_demand",

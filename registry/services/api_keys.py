@@ -6,41 +6,21 @@ the whole only the SHA-256 is kept.
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 
 from django.db import transaction
 from django.utils import timezone
 
 from registry.errors import ApiKeyNameInUse, ApiKeyNotFound, InvalidValue
+from registry.key_policy import ApiKeyInfo, KeyPolicy, token_digest
 from registry.models import SCOPES, ApiKey
 from registry.services.audit import audited
 from registry.timed_cache import TimedCache
 
-CACHE_TTL_S = 5.0
-PREFIX_LEN = len("pn-") + 8
-MAX_TOKEN_LEN = 128
-
-
-@dataclass(frozen=True)
-class ApiKeyInfo:
-    """What a valid key says about its holder. `key_id` is the tenant's identity."""
-
-    key_id: int
-    name: str
-    prefix: str
-    scopes: frozenset[str]
-    expires_at: datetime | None
-
-
-_checked: TimedCache[ApiKeyInfo | None] = TimedCache(CACHE_TTL_S, max_len=1024)
-
-
-def _sha256(token: str) -> str:
-    return hashlib.sha256(token.encode()).hexdigest()
+POLICY_TTL_S = 1.0  # how long a change made by another process may go unnoticed
+_policy: TimedCache[KeyPolicy] = TimedCache(POLICY_TTL_S, max_len=1)
 
 
 def api_key_validate(*, name: str, scopes: Iterable[str], expires_at: datetime | None) -> None:
@@ -68,31 +48,40 @@ def api_key_create(
         key = ApiKey.objects.create(
             name=name,
             prefix=prefix,
-            secret_sha256=_sha256(token),
+            secret_sha256=token_digest(token),
             scopes=" ".join(wanted),
             expires_at=expires_at,
         )
         detail["prefix"] = prefix
-        transaction.on_commit(_checked.clear)
+        transaction.on_commit(_policy.clear)
     return key, token
 
 
 def api_key_check(token: str) -> ApiKeyInfo | None:
     """Who holds this key; None when it is unknown, revoked or expired."""
-    if not 0 < len(token) <= MAX_TOKEN_LEN or not token.isascii():
-        return None
-    digest = _sha256(token)
-    info = _checked.get(digest, lambda: _look_up(token, digest))
-    if info is None or (info.expires_at is not None and info.expires_at <= timezone.now()):
-        return None
-    return info
+    return key_policy().holder(token)
 
 
-def _look_up(token: str, digest: str) -> ApiKeyInfo | None:
-    key = ApiKey.objects.filter(prefix=token[:PREFIX_LEN], revoked_at__isnull=True).first()
-    if key is None or not secrets.compare_digest(key.secret_sha256, digest):
-        return None
-    return ApiKeyInfo(key.pk, key.name, key.prefix, frozenset(key.scopes.split()), key.expires_at)
+def key_policy() -> KeyPolicy:
+    """All keys, as they were at most POLICY_TTL_S ago; changes of this process show at once."""
+    return _policy.get("", _read_policy)
+
+
+def key_policy_in_memory() -> KeyPolicy | None:
+    """The same without a query; None when it must be read again."""
+    return _policy.peek("")
+
+
+def _read_policy() -> KeyPolicy:
+    keys = ApiKey.objects.filter(revoked_at__isnull=True)
+    by_prefix = {
+        key.prefix: (
+            key.secret_sha256,
+            ApiKeyInfo(key.pk, key.name, key.prefix, frozenset(key.scopes.split()), key.expires_at),
+        )
+        for key in keys
+    }
+    return KeyPolicy(is_open=not by_prefix and not ApiKey.objects.exists(), by_prefix=by_prefix)
 
 
 def api_key_revoke(*, wanted: str, actor: str) -> ApiKey:
@@ -108,5 +97,5 @@ def api_key_revoke(*, wanted: str, actor: str) -> ApiKey:
         if key.revoked_at is None:
             key.revoked_at = timezone.now()
             key.save(update_fields=["revoked_at"])
-        transaction.on_commit(_checked.clear)
+        transaction.on_commit(_policy.clear)
     return key

@@ -16,8 +16,8 @@ ACTOR = "user:ada"
 
 @pytest.fixture(autouse=True)
 def _fresh_key_cache():
-    """The cache of checked keys outlives a test's database."""
-    api_keys._checked.clear()
+    """The memory of all keys outlives a test's database."""
+    api_keys._policy.clear()
 
 
 @pytest.fixture(autouse=True)

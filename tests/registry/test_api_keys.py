@@ -11,8 +11,8 @@ from django.utils import timezone
 
 from registry.errors import ApiKeyNameInUse, ApiKeyNotFound, InvalidValue
 from registry.models import ApiKey, AuditEvent
-from registry.selectors import any_api_key
-from registry.services import api_key_check, api_key_create, api_key_revoke, api_keys
+from registry.selectors import any_usable_api_key
+from registry.services import api_key_check, api_key_create, api_key_revoke, api_keys, key_policy
 from tests.registry.conftest import ACTOR
 
 pytestmark = pytest.mark.django_db
@@ -63,7 +63,7 @@ def test_the_right_prefix_is_not_enough():
     assert api_key_check(key.prefix) is None
 
 
-def test_a_checked_key_costs_no_query(django_assert_num_queries):
+def test_a_policy_key_costs_no_query(django_assert_num_queries):
     _key, secret = create()
     with django_assert_num_queries(1):
         assert api_key_check(secret) == api_key_check(secret)
@@ -80,10 +80,10 @@ def test_a_revoked_key_is_refused_at_once(django_capture_on_commit_callbacks):
 def test_a_revocation_elsewhere_is_noticed_when_the_memory_ends(monkeypatch):
     key, secret = create()
     now = [100.0]
-    monkeypatch.setattr(api_keys._checked, "_clock", lambda: now[0])
+    monkeypatch.setattr(api_keys._policy, "_clock", lambda: now[0])
     assert api_key_check(secret) is not None
     ApiKey.objects.filter(pk=key.pk).update(revoked_at=timezone.now())
-    now[0] += api_keys.CACHE_TTL_S - 0.1
+    now[0] += api_keys.POLICY_TTL_S - 0.1
     assert api_key_check(secret) is not None
     now[0] += 0.2
     assert api_key_check(secret) is None
@@ -93,7 +93,7 @@ def test_an_expired_key_is_refused_though_remembered():
     key, secret = create(expires_at=timezone.now() + timedelta(hours=1))
     assert api_key_check(secret) is not None
     ApiKey.objects.filter(pk=key.pk).update(expires_at=timezone.now() - timedelta(seconds=1))
-    api_keys._checked.clear()
+    api_keys._policy.clear()
     assert api_key_check(secret) is None
 
 
@@ -134,12 +134,32 @@ def test_unknown_keys_cannot_be_revoked():
 
 
 def test_only_usable_keys_count():
-    """Whether the API asks for a key depends on it."""
-    assert not any_api_key()
+    """Whether a server may listen to others depends on it."""
+    assert not any_usable_api_key()
     key, _secret = create()
-    assert any_api_key()
+    assert any_usable_api_key()
     ApiKey.objects.filter(pk=key.pk).update(expires_at=timezone.now())
-    assert not any_api_key()
+    assert not any_usable_api_key()
     create("other")
     api_key_revoke(wanted="other", actor=ACTOR)
-    assert not any_api_key()
+    assert not any_usable_api_key()
+
+
+def test_the_door_is_open_until_the_first_key_and_never_again(django_capture_on_commit_callbacks):
+    """Not when the last one is revoked, nor when it has outlived its date."""
+    assert key_policy().is_open
+    with django_capture_on_commit_callbacks(execute=True):
+        create()
+    assert not key_policy().is_open
+    with django_capture_on_commit_callbacks(execute=True):
+        api_key_revoke(wanted="laptop", actor=ACTOR)
+    assert not key_policy().is_open
+    assert not any_usable_api_key()
+
+
+def test_many_keys_are_told_apart():
+    made = {create(str(i))[1]: str(i) for i in range(20)}
+    api_key_revoke(wanted="7", actor=ACTOR)
+    holders = {name: api_key_check(secret) for secret, name in made.items()}
+    assert holders.pop("7") is None
+    assert all(holder.name == name for name, holder in holders.items())

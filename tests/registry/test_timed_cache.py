@@ -62,3 +62,13 @@ def test_a_value_loaded_across_a_clear_is_not_kept():
 
     assert cache.get("a", load_while_cleared) == "stale"
     assert cache.get("a", lambda: "fresh") == "fresh"
+
+
+def test_a_peek_loads_nothing():
+    clock = Clock()
+    cache = TimedCache(5.0, 10, clock)
+    assert cache.peek("a") is None
+    cache.get("a", lambda: 7)
+    assert cache.peek("a") == 7
+    clock.now = 5.0
+    assert cache.peek("a") is None

@@ -121,7 +121,7 @@ class Command(BaseCommand):
             loopback = ipaddress.ip_address(host).is_loopback
         except ValueError:
             loopback = host == "localhost"
-        if not loopback and not selectors.any_api_key():
+        if not loopback and not selectors.any_usable_api_key():
             raise CommandError(
                 f"Listening on {host} would open the API to the network without a key. Make one first:"
                 " manage.py apikey create NAME"

@@ -8,6 +8,8 @@ import pytest
 
 from inference.runtime_access import set_runtime
 from inference.text.text_model import TextModel
+from registry.key_policy import KeyPolicy
+from registry.services import api_keys
 from tests.fakes.live_server import LiveServer, live_server
 from tests.fakes.runtime import FakeServing, tiny_text_model
 from tests.inference.api.wire import Wire
@@ -29,10 +31,17 @@ def serving(text_model: TextModel) -> Iterator[FakeServing]:
     made.close()
 
 
+@pytest.fixture(autouse=True)
+def _fresh_keys() -> None:
+    """The memory of all keys outlives a test's database."""
+    api_keys._policy.clear()
+
+
 @pytest.fixture
 def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     """No API key exists; nothing asks the database."""
-    monkeypatch.setattr("registry.selectors.any_api_key", lambda: False)
+    nobody = KeyPolicy(is_open=True, by_prefix={})
+    monkeypatch.setattr("registry.services.key_policy_in_memory", lambda: nobody)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 
@@ -11,11 +12,12 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.utils import timezone
 
+from inference.api import auth
 from registry import services
 from registry.models import ApiKey
 from tests.fakes.live_server import LiveServer
 from tests.fakes.runtime import FakeServing
-from tests.inference.api.wire import Wire
+from tests.inference.api.wire import Wire, wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -234,3 +236,33 @@ def test_the_tenant_is_the_key(
     assert seen[0] == seen[2]
     assert len(set(seen)) == 2
     assert "" not in seen
+
+
+def test_the_door_stays_shut_when_the_last_key_is_revoked(live: Wire) -> None:
+    """At once in this process, and not open again."""
+    services.api_key_create(name="only", scopes=["inference"], actor="test")
+    assert ask(live, INFERENCE[0]) == (401, "missing_api_key")
+    services.api_key_revoke(wanted="only", actor="test")
+    assert ask(live, INFERENCE[0]) == (401, "missing_api_key")
+    assert ask(live, INFERENCE[0], "none") == (401, "invalid_api_key")
+
+
+def test_a_change_by_another_process_shows_within_a_second(
+    live: Wire, keys: dict[str, str]
+) -> None:
+    assert ask(live, INFERENCE[0], keys["inference"]) == (200, "")
+    ApiKey.objects.filter(name="inference").update(revoked_at=timezone.now())
+    wait_until(lambda: ask(live, INFERENCE[0], keys["inference"])[0] == 401, within_s=1.5)
+
+
+def test_asking_who_it_is_costs_no_query_and_no_thread(
+    live: Wire, keys: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until the memory of the keys is a second old, that is; also for keys that are wrong."""
+    reads = []
+    read = auth._read_key_policy
+    monkeypatch.setattr(auth, "_read_key_policy", lambda: reads.append(1) or read())
+    started_s = time.monotonic()
+    for token in [keys["inference"], "wrong", keys["revoked"]] * 10:
+        ask(live, INFERENCE[0], token)
+    assert 1 <= len(reads) <= 1 + (time.monotonic() - started_s)
