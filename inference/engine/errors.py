@@ -33,6 +33,17 @@ class QueueFull(EngineError):
         )
 
 
+class MemoryPressure(EngineError):
+    """The host is so short of memory that nobody new is let in, and the queue is full."""
+
+    def __init__(self, queue_depth: int, retry_after_s: int = 5) -> None:
+        self.queue_depth, self.retry_after_s = queue_depth, retry_after_s
+        super().__init__(
+            f"The server is short of memory and its queue of {queue_depth} requests is full;"
+            " retry shortly."
+        )
+
+
 class QueueTimeout(EngineError):
     """The sequence waited in the queue for too long."""
 

@@ -16,11 +16,14 @@ from typing import TYPE_CHECKING
 
 from accel.backend import PAGE_LEN
 from inference.engine.config import pages_for
-from inference.engine.errors import QueueFull
+from inference.engine.errors import MemoryPressure, QueueFull
 from inference.engine.page_pool import PagePool
+from inference.engine.pressure import Pressure, no_pressure
 from inference.engine.sequence import State
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from inference.engine.config import EngineConfig
     from inference.engine.sequence import Sequence
     from inference.engine.stats import WorkerCounts
@@ -48,8 +51,13 @@ class StepPlan:
 
 
 class Scheduler:
-    def __init__(self, config: EngineConfig, counts: WorkerCounts) -> None:
-        self._config, self._counts = config, counts
+    def __init__(
+        self,
+        config: EngineConfig,
+        counts: WorkerCounts,
+        pressure: Callable[[], Pressure] = no_pressure,
+    ) -> None:
+        self._config, self._counts, self._pressure = config, counts, pressure
         self._queue: deque[Sequence] = deque()  # the preempted first
         self._seated: list[Sequence] = []  # oldest first
         self._prompts: deque[Sequence] = deque()  # those of the seated in PREFILL, oldest first
@@ -67,7 +75,7 @@ class Scheduler:
 
     @property
     def is_idle(self) -> bool:
-        """Nothing in a slot, and so nothing in the queue: an empty replica fits any accepted request."""
+        """Nothing in a slot. Then only memory pressure keeps anything in the queue."""
         return not self._seated
 
     def live(self) -> list[Sequence]:
@@ -77,12 +85,14 @@ class Scheduler:
     def add(self, sequence: Sequence) -> None:
         """Give a slot or a place in the queue.
 
-        Raises: QueueFull.
+        Raises: QueueFull, MemoryPressure.
         """
         if not self._queue and self._fits(sequence):
             self._seat(sequence)
         elif sum(not s.was_preempted for s in self._queue) < self._config.queue_depth:
             self._queue.append(sequence)
+        elif self._pressure() is Pressure.CRITICAL:
+            raise MemoryPressure(self._config.queue_depth)
         else:
             raise QueueFull(self._config.queue_depth)
 
@@ -129,9 +139,12 @@ class Scheduler:
         """A slot and pages for what is known, with room to grow: without it, it would be preempted soon.
 
         While its prompt is computed, each older sequence may take a page every PAGE_LEN steps; it
-        will want a page of its own after that. Alone it needs no room but its own.
+        will want a page of its own after that. Alone it needs no room but its own. Under critical
+        memory pressure nobody new is let in; the preempted were let in before.
         """
         if not self._free_slots:
+            return False
+        if self._pressure() is Pressure.CRITICAL and not sequence.was_preempted:
             return False
         known = self._find_known(sequence)
         num_steps = -(-(sequence.num_ids - len(known) * PAGE_LEN) // self._config.chunk_len)

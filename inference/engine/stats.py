@@ -11,6 +11,7 @@ from inference.engine.params import FinishReason
 if TYPE_CHECKING:
     from inference.engine.errors import EngineError
     from inference.engine.params import Finish
+    from inference.engine.pressure import Pressure
 
 
 @dataclass
@@ -18,7 +19,7 @@ class WorkerCounts:
     """Totals since the start. Accepted sequences are live or in exactly one of the four endings."""
 
     num_accepted: int = 0
-    num_refused: int = 0  # the queue was full
+    num_refused: int = 0  # the queue was full, under memory pressure or not
     num_completed: int = 0  # an end id or max_tokens
     num_aborted: int = 0
     num_timed_out: int = 0  # in the queue
@@ -53,4 +54,5 @@ class WorkerStats:
     num_pages_used: int
     num_pages_cached: int
     num_pages_evicted: int  # in total: cached once, and taken for something else
+    pressure: Pressure
     counts: WorkerCounts

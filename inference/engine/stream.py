@@ -93,7 +93,7 @@ class TokenStream:
         return self
 
     async def __anext__(self) -> tuple[Token, ...]:
-        """Raises: QueueTimeout."""
+        """Raises: QueueTimeout, ReplicaClosed."""
         while True:
             with self._arrived:
                 tokens = self._feed.take_unread()
@@ -114,7 +114,7 @@ class TokenStream:
     def wait(self, timeout_s: float | None = None) -> tuple[Token, ...]:
         """The same for a plain thread: block for new tokens; () at the end.
 
-        Raises: QueueTimeout; TimeoutError when nothing came within timeout_s.
+        Raises: QueueTimeout, ReplicaClosed; TimeoutError when nothing came within timeout_s.
         """
         feed = self._feed
         with self._arrived:

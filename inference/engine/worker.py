@@ -16,8 +16,15 @@ from typing import TYPE_CHECKING
 
 from inference.engine.admission import check_request
 from inference.engine.batch import BatchArrays
-from inference.engine.errors import QueueFull, QueueTimeout, ReplicaClosed, SamplingFailed
+from inference.engine.errors import (
+    MemoryPressure,
+    QueueFull,
+    QueueTimeout,
+    ReplicaClosed,
+    SamplingFailed,
+)
 from inference.engine.params import Finish, FinishReason
+from inference.engine.pressure import no_pressure
 from inference.engine.sampler import Sampler
 from inference.engine.scheduler import Scheduler
 from inference.engine.sequence import Sequence, State
@@ -31,11 +38,14 @@ if TYPE_CHECKING:
     from inference.engine.config import EngineConfig
     from inference.engine.errors import EngineError
     from inference.engine.params import SequenceRequest, Token
+    from inference.engine.pressure import Pressure
     from inference.engine.scheduler import StepPlan
     from inference.engine.stream import Waiter
 
 logger = logging.getLogger(__name__)
 
+# How often those whom memory pressure keeps out of an idle replica are looked at again.
+_HELD_CHECK_S = 0.25
 _FAILED = "The model failed while it was generating. Please retry the request."
 
 
@@ -50,16 +60,21 @@ class Worker:
         name: str,
         *,
         on_failure: Callable[[str], None] | None = None,
+        pressure: Callable[[], Pressure] = no_pressure,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`on_failure` is called once with the reason, on the worker thread, after a step raised."""
+        """`on_failure` is called once with the reason, on the worker thread, after a step raised.
+
+        `pressure` is asked whenever someone may be let in, under the lock: it must know the answer.
+        """
         self._executor, self._vocab_size, self._config = executor, vocab_size, config
         self._name, self._on_failure, self._clock = name, on_failure, clock
+        self._pressure = pressure
         self._lock = threading.Lock()
         self._work = threading.Condition(self._lock)  # something to do for the worker thread
         self._arrived = threading.Condition(self._lock)  # something to read in some stream
         self._counts = WorkerCounts()
-        self._scheduler = Scheduler(config, self._counts)
+        self._scheduler = Scheduler(config, self._counts, pressure)
         self._arrays = BatchArrays(config)
         self._sampler = Sampler(vocab_size, config.max_logit_rows)
         self._given_up: deque[Sequence] = deque()
@@ -74,7 +89,7 @@ class Worker:
         """Accept a sequence. From any thread; does not wait.
 
         Raises: EmptyPrompt, NoOutputWanted, ContextExceeded, TokenOutOfVocabulary, QueueFull,
-        ReplicaClosed.
+        MemoryPressure, ReplicaClosed.
         """
         check_request(request, self._vocab_size, self._config)
         sequence = Sequence(request, StreamFeed(), self._clock())
@@ -85,7 +100,7 @@ class Worker:
                 raise ReplicaClosed(self._closed_why)
             try:
                 self._scheduler.add(sequence)
-            except QueueFull:
+            except (QueueFull, MemoryPressure):
                 self._counts.num_refused += 1
                 raise
             self._counts.num_accepted += 1
@@ -94,6 +109,8 @@ class Worker:
 
     def close(self, message: str) -> None:
         """End every sequence with ERROR and `message`, then stop; waits for the step in flight.
+
+        Readers of those still in the queue get ReplicaClosed.
 
         May be called more than once, and from `on_failure`.
         """
@@ -112,6 +129,7 @@ class Worker:
                 num_pages_used=pages.num_used,
                 num_pages_cached=pages.num_cached,
                 num_pages_evicted=pages.num_evicted,
+                pressure=self._pressure(),
                 counts=dataclasses.replace(self._counts),
             )
 
@@ -130,10 +148,13 @@ class Worker:
             if self._closed_why is None:
                 self._closed_why = why
             for sequence in self._scheduler.live():
+                # Who has only waited is refused, like who comes now; the others are told.
+                refused = sequence.state is State.WAITING and not sequence.was_preempted
+                error = ReplicaClosed(self._closed_why) if refused else None
                 sequence.leave()
-                self._tell(sequence, Finish(FinishReason.ERROR, message))
+                self._tell(sequence, Finish(FinishReason.ERROR, message), error)
             # Fresh books: after a failure the old ones may be what is wrong.
-            self._scheduler = Scheduler(self._config, self._counts)
+            self._scheduler = Scheduler(self._config, self._counts, self._pressure)
             self._work.notify()
             waiters = self._take_waiters()
         wake(waiters)
@@ -147,7 +168,8 @@ class Worker:
                     return
                 plan = self._scheduler.plan()
                 if plan is None and not self._waiters:
-                    self._work.wait()
+                    held = self._scheduler.num_queued > 0
+                    self._work.wait(_HELD_CHECK_S if held else None)
                     continue
                 batch = None if plan is None else self._arrays.fill(plan)
                 waiters = self._take_waiters()

@@ -31,16 +31,17 @@ def started(make_worker, config=CONFIG, **args):
     return worker, executor
 
 
-def test_a_second_turn_computes_only_what_is_new(make_worker):
-    """History, answer and question: pages that the answer filled are found, too."""
+@pytest.mark.parametrize("num_answer", [43, 60, 74])
+def test_a_second_turn_computes_only_what_is_new(make_worker, num_answer):
+    """History, answer and question: pages that the answer filled are found, too, to the last row."""
     worker, executor = started(make_worker)
-    answer, num_cached = run(worker, HISTORY, 60)
+    answer, num_cached = run(worker, HISTORY, num_answer)
     assert num_cached == 0
     steps = executor.num_steps
     second = [*HISTORY, *answer, *[7] * 20]
     tokens, num_cached = run(worker, second)
     assert tokens == greedy_continuation(second, 5, VOCAB_SIZE)
-    assert num_cached == (150 + 60 - 1) // 32 * 32 == 192  # the last token's row was never run
+    assert num_cached == 192  # 150 + num_answer - 1 rows were run: 192, 209 and 223
     assert num_prompt_rows(executor, steps) == len(second) - 192
     counts = worker.stats().counts
     assert counts.num_cached_tokens == 192
