@@ -17,6 +17,7 @@ from accel.backend import PAGE_LEN, Backend, Executor, Limits, Progress, StepBat
 from accel.cpu.backend import CpuBackend
 from accel.reference.backend import ReferenceBackend
 from inference.engine.config import EngineConfig
+from inference.engine.pressure import Pressure, no_pressure
 from inference.engine.worker import Worker
 from inference.model.architectures import record
 from inference.model.fusion import fuse
@@ -44,6 +45,7 @@ class EngineSettings:
     chunk_len: int = 128
     queue_depth: int = 32
     queue_wait_s: float = 30.0
+    prefix_cache: bool = True
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ def sizes(
         chunk_len=settings.chunk_len,
         queue_depth=settings.queue_depth,
         queue_wait_s=settings.queue_wait_s,
+        prefix_cache=settings.prefix_cache,
     )
 
 
@@ -96,8 +99,11 @@ def load_replica(
     settings: EngineSettings,
     progress: Progress,
     on_failure: Callable[[str, str], None],
+    pressure: Callable[[], Pressure] = no_pressure,
 ) -> ServedReplica:
     """Load and start a replica; `on_failure(replica_id, reason)` is called should its worker die later.
+
+    `pressure` tells at any time, without waiting, how short the host is of memory.
 
     Raises: ModelError, TextError, AccelError, OSError.
     """
@@ -117,6 +123,7 @@ def load_replica(
             config=config,
             name=plan.served_name,
             on_failure=lambda reason: on_failure(plan.replica_id, reason),
+            pressure=pressure,
         )
         worker.start()
     except BaseException:

@@ -12,6 +12,8 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from inference.session_affinity import SessionAffinity, SessionKey
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -57,6 +59,10 @@ class ServedReplica:
     num_leases: int = 0
     draining: bool = False
 
+    @property
+    def is_full(self) -> bool:
+        return self.num_leases >= self.worker.num_slots
+
     def close(self, message: str) -> None:
         """End every sequence with an error that says `message`, then give the model's memory back."""
         self.worker.close(message)
@@ -99,6 +105,7 @@ class Runtime:
         self._replicas: list[ServedReplica] = []
         self._strict_model = strict_model
         self._turn = itertools.count()
+        self._sessions = SessionAffinity()
 
     def add(self, replica: ServedReplica) -> None:
         with self._changed:
@@ -125,10 +132,11 @@ class Runtime:
             self._replicas.remove(replica)
             return replica
 
-    def lease(self, name: str | None) -> Lease:
-        """A replica of that name, fewest leases first, ties in turn.
+    def lease(self, name: str | None, *, session_id: str = "", tenant: str = "") -> Lease:
+        """A replica of that name: the session's last one unless it is full, then fewest leases, in turn.
 
         With exactly one served name known, any `name` (or none) means it, unless strict_model is set.
+        A replica is full with as many leases as slots; without a session_id there is no last one.
         Raises: NoModelLoaded, ModelNotFound, ModelDraining.
         """
         with self._changed:
@@ -149,10 +157,7 @@ class Runtime:
             ready = [r for r in of_name if not r.draining]
             if not ready:
                 raise ModelDraining(wanted)
-            turn = next(self._turn)
-            least = min(r.num_leases for r in ready)
-            tied = [r for r in ready if r.num_leases == least]
-            replica = tied[turn % len(tied)]
+            replica = self._choose(ready, SessionKey(tenant, session_id, wanted))
             replica.num_leases += 1
             return Lease(self, replica)
 
@@ -172,6 +177,19 @@ class Runtime:
     def replicas(self) -> Iterator[ServedReplica]:
         with self._changed:
             return iter(tuple(self._replicas))
+
+    def _choose(self, ready: list[ServedReplica], session: SessionKey) -> ServedReplica:
+        turn = next(self._turn)
+        least = min(r.num_leases for r in ready)
+        tied = [r for r in ready if r.num_leases == least]
+        replica = tied[turn % len(tied)]
+        if session.session_id:
+            last_id = self._sessions.find(session)
+            for candidate in ready:
+                if candidate.replica_id == last_id and not candidate.is_full:
+                    replica = candidate
+            self._sessions.remember(session, replica.replica_id)
+        return replica
 
     def _get(self, replica_id: str) -> ServedReplica:
         for replica in self._replicas:

@@ -82,6 +82,10 @@ class Worker:
         self._closed_why: str | None = None
         self._thread = threading.Thread(target=self._run, name=f"worker-{name}", daemon=True)
 
+    @property
+    def num_slots(self) -> int:
+        return self._config.num_slots
+
     def start(self) -> None:
         self._thread.start()
 

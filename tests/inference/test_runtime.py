@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -15,18 +16,19 @@ from inference.runtime import (
     Runtime,
     ServedReplica,
 )
+from inference.session_affinity import SessionAffinity, SessionKey
 from inference.text.text_model import TextModel
 
 
-def replica(replica_id: str, name: str, created: int = 0) -> ServedReplica:
-    """The runtime never looks at a replica's text or worker."""
+def replica(replica_id: str, name: str, created: int = 0, num_slots: int = 2) -> ServedReplica:
+    """The runtime looks at no text, and of a worker at its slots alone."""
     return ServedReplica(
         replica_id=replica_id,
         served_name=name,
         digest="",
         context_len=128,
         text=cast(TextModel, None),
-        worker=cast(Worker, None),
+        worker=cast(Worker, SimpleNamespace(num_slots=num_slots)),
         free_memory=lambda: None,
         created_unix_s=created,
     )
@@ -125,3 +127,72 @@ def test_replicas_of_a_name_are_listed_once() -> None:
         ("alpha", 10, 2),
         ("beta", 30, 1),
     ]
+
+
+def two_replicas() -> Runtime:
+    return runtime_of(replica("1", "alpha"), replica("2", "alpha"))
+
+
+def served_by(runtime: Runtime, session_id: str, tenant: str = "") -> str:
+    with runtime.lease("alpha", session_id=session_id, tenant=tenant) as lease:
+        return lease.replica.replica_id
+
+
+def test_a_session_returns_to_the_replica_that_served_it() -> None:
+    """D11: although another one has fewer leases."""
+    runtime = two_replicas()
+    home = served_by(runtime, "s")
+    with runtime.lease("alpha", session_id="s") as beside:
+        assert beside.replica.replica_id == home
+        assert [served_by(runtime, "s") for _ in range(4)] == [home] * 4
+
+
+def test_requests_without_a_session_have_no_home() -> None:
+    runtime = two_replicas()
+    assert {served_by(runtime, "") for _ in range(4)} == {"1", "2"}
+
+
+def test_a_session_leaves_a_full_replica_and_stays_where_it_went() -> None:
+    runtime = two_replicas()
+    home = served_by(runtime, "s")
+    leases = [runtime.lease("alpha", session_id="s") for _ in range(2)]
+    other = served_by(runtime, "s")
+    assert other != home
+    for lease in leases:
+        lease.release()
+    assert served_by(runtime, "s") == other, "its newest pages are there"
+
+
+def test_a_session_leaves_a_draining_and_a_removed_replica() -> None:
+    runtime = two_replicas()
+    home = served_by(runtime, "s")
+    runtime.drain(home)
+    other = served_by(runtime, "s")
+    assert other != home
+    runtime.undrain(home)
+    runtime.remove(other)
+    assert served_by(runtime, "s") == home
+
+
+def test_equal_session_ids_of_two_tenants_are_two_sessions() -> None:
+    runtime = two_replicas()
+    homes = [served_by(runtime, "s", tenant) for tenant in ("a", "b")]
+    assert set(homes) == {"1", "2"}, "in turn, as nothing ties the second to the first"
+    assert [served_by(runtime, "s", tenant) for tenant in ("a", "b")] == homes
+
+
+def test_a_session_has_a_home_for_each_served_name() -> None:
+    runtime = runtime_of(replica("1", "alpha"), replica("2", "beta"))
+    for _ in range(2):
+        assert runtime.lease("alpha", session_id="s").replica.replica_id == "1"
+        assert runtime.lease("beta", session_id="s").replica.replica_id == "2"
+
+
+def test_the_sessions_used_longest_ago_are_forgotten() -> None:
+    affinity = SessionAffinity(max_sessions=2)
+    keys = [SessionKey("", session_id, "alpha") for session_id in "abc"]
+    affinity.remember(keys[0], "1")
+    affinity.remember(keys[1], "2")
+    affinity.remember(keys[0], "1")
+    affinity.remember(keys[2], "3")
+    assert [affinity.find(key) for key in keys] == ["1", None, "3"]
