@@ -93,6 +93,38 @@ def test_the_youngest_gives_way_when_pages_run_out_and_goes_first_in_the_queue()
     assert youngest.num_ids == known + 1
 
 
+def test_a_preempted_sequence_publishes_again_what_had_to_be_computed_again():
+    config = EngineConfig(context_len=128, num_pages=4, num_slots=2)
+    scheduler = scheduler_of(config)
+    older, younger = sequence_of(32, 90), sequence_of(32, 90)
+    for sequence in (older, younger):
+        scheduler.add(sequence)
+    while younger.state is not State.WAITING:
+        run_step(scheduler)
+    while scheduler.pages.find(younger.page_names()):  # until the older one has taken it all
+        run_step(scheduler)
+    scheduler.remove(older)
+    while scheduler.pages.num_cached:
+        scheduler.pages.take(1)
+    plan, _ = run_step(scheduler)
+    assert (plan.prompt, plan.start) == (younger, 0)
+    assert scheduler.pages.find(younger.page_names()) == younger.pages[: younger.num_computed // 32]
+
+
+def test_pages_saved_by_a_shared_prefix_let_the_queue_move_up():
+    """The third waits for pages only until the second has found that it needs few of its own."""
+    config = EngineConfig(context_len=384, num_pages=12, num_slots=4, chunk_len=64)
+    scheduler = scheduler_of(config)
+    sequences = [sequence_of(150, 20, token=5) for _ in range(3)]
+    for sequence in sequences:
+        scheduler.add(sequence)
+    states = []
+    for _ in range(5):
+        run_step(scheduler)
+        states.append(sequences[2].state)
+    assert states == [State.WAITING] * 4 + [State.DECODE]
+
+
 def test_a_prompt_is_not_seated_just_to_be_preempted():
     """The older sequences' growth while it is computed is left to them."""
     config = EngineConfig(context_len=256, num_pages=8, num_slots=4, chunk_len=2)
