@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from inference.engine.params import FinishReason, SamplingParams, SequenceRequest
+from inference.engine.pressure import Pressure
 from inference.loading import EngineSettings, LoadPlan, limits, load_replica, sizes
 from inference.model.errors import GGUFError
 from tests.fakes.tiny_gguf import write_tiny_gguf
@@ -38,6 +39,22 @@ def test_one_sequence_of_full_length_always_fits() -> None:
 def test_a_step_has_room_for_every_slot_and_one_chunk() -> None:
     fixed = limits(sizes(settings(num_slots=3, chunk_len=50), 1000, 0), num_threads=2)
     assert (fixed.max_rows, fixed.max_logit_rows, fixed.max_pages_per_slot) == (52, 3, 32)
+
+
+def test_the_prefix_cache_is_on_unless_switched_off() -> None:
+    assert sizes(settings(), 1024, 0).prefix_cache
+    assert not sizes(settings(prefix_cache=False), 1024, 0).prefix_cache
+
+
+def test_a_replica_looks_at_the_hosts_memory_pressure(tmp_path: Path) -> None:
+    plan = LoadPlan("r1", "tiny", write_tiny_gguf(tmp_path / "tiny.gguf"), digest="d")
+    replica = load_replica(
+        plan, settings(), lambda p, s: None, lambda r, w: None, lambda: Pressure.HIGH
+    )
+    try:
+        assert replica.worker.stats().pressure is Pressure.HIGH
+    finally:
+        replica.close("done")
 
 
 def test_a_loaded_replica_generates(tmp_path: Path) -> None:

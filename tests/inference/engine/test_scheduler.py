@@ -293,6 +293,8 @@ def test_books_balance_after_any_actions_and_everyone_gets_done(
             plan, _ = run_step(scheduler)
             assert oldest.num_computed > progress or oldest.state is State.FINISHED
             assert len(plan.decodes) <= num_slots
+            decoding = [s for s in scheduler.live() if s.state is State.DECODE]
+            assert {*decoding} <= {*plan.decodes, plan.prompt}, "a decoder had no row"
             assert plan.end - plan.start <= chunk_len
         check()
     for _ in range(20_000):
