@@ -34,9 +34,10 @@ class Caller:
 
     tenant: str
     actor: str
+    scopes: frozenset[str]
 
 
-ANONYMOUS = Caller(tenant="", actor="anonymous")
+ANONYMOUS = Caller(tenant="", actor="anonymous", scopes=frozenset({INFERENCE_SCOPE}))
 
 
 def presented_key(request: HttpRequest) -> str | None:
@@ -51,6 +52,11 @@ async def inference_caller(request: HttpRequest) -> Caller:
 
     Raises: InvalidApiKey, MissingApiKey, ScopeMissing.
     """
+    return _of_scope(await keyed_caller(request), INFERENCE_SCOPE)
+
+
+async def keyed_caller(request: HttpRequest) -> Caller:
+    """The same with any key, whatever its scopes. Raises: InvalidApiKey, MissingApiKey."""
     required = settings.PANTHEON["PANTHEON_REQUIRE_API_KEY"]
     policy = await _key_policy()
     if policy.is_open and not required:
@@ -58,7 +64,7 @@ async def inference_caller(request: HttpRequest) -> Caller:
     token = presented_key(request)
     if token is None:
         raise MissingApiKey
-    return _caller_of(policy, token, INFERENCE_SCOPE)
+    return _caller_of(policy, token)
 
 
 async def control_caller(request: HttpRequest, permission: str) -> Caller:
@@ -68,13 +74,13 @@ async def control_caller(request: HttpRequest, permission: str) -> Caller:
     """
     token = presented_key(request)
     if token is not None:
-        return _caller_of(await _key_policy(), token, CONTROL_SCOPE)
+        return _of_scope(_caller_of(await _key_policy(), token), CONTROL_SCOPE)
     user = await request.auser()
     if not user.is_authenticated:
         raise MissingApiKey
     if not (user.is_staff and await user.ahas_perm(permission)):
         raise ScopeMissing(CONTROL_SCOPE)
-    return Caller(tenant="", actor=user.get_username())
+    return Caller(tenant="", actor=user.get_username(), scopes=frozenset({CONTROL_SCOPE}))
 
 
 async def _key_policy() -> KeyPolicy:
@@ -92,10 +98,14 @@ def _read_key_policy() -> KeyPolicy:
         connections.close_all()
 
 
-def _caller_of(policy: KeyPolicy, token: str, scope: str) -> Caller:
+def _caller_of(policy: KeyPolicy, token: str) -> Caller:
     key = policy.holder(token)
     if key is None:
         raise InvalidApiKey
-    if scope not in key.scopes:
+    return Caller(tenant=str(key.key_id), actor=f"key {key.name}", scopes=key.scopes)
+
+
+def _of_scope(caller: Caller, scope: str) -> Caller:
+    if scope not in caller.scopes:
         raise ScopeMissing(scope)
-    return Caller(tenant=str(key.key_id), actor=f"key {key.name}")
+    return caller

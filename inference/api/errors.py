@@ -63,6 +63,14 @@ class UnknownRoute(ApiError):
         super().__init__(f"There is no endpoint {path[:200]}.")
 
 
+class RequestNotFound(ApiError):
+    def __init__(self, request_id: str) -> None:
+        self.request_id = request_id
+        super().__init__(
+            f"No generation request {request_id[:128]} of this key is among the latest ones."
+        )
+
+
 class MethodNotAllowed(ApiError):
     def __init__(self, method: str, allowed: tuple[str, ...]) -> None:
         self.method, self.allowed = method, allowed
@@ -125,6 +133,7 @@ RULES: Mapping[type[BaseException], Rule] = {
     InvalidApiKey: Rule(401, "authentication_error", "invalid_api_key"),
     ScopeMissing: Rule(403, "permission_error", "insufficient_scope"),
     UnknownRoute: Rule(404, _INVALID, "unknown_url"),
+    RequestNotFound: Rule(404, _INVALID, "request_not_found"),
     ModelNotFound: Rule(404, _INVALID, "model_not_found", param="model"),
     registry.ReplicaNotFound: Rule(404, _INVALID, "model_not_found", param="name"),
     registry.ArtifactNotFound: Rule(404, _INVALID, "artifact_not_found", param="artifact"),
@@ -146,6 +155,7 @@ RULES: Mapping[type[BaseException], Rule] = {
     http.TooManyConnections: Rule(503, _SERVER, "too_many_connections", retry_after_s=5),
     http.ShuttingDown: Rule(503, _SERVER, "shutting_down", retry_after_s=10),
     ModelDraining: Rule(503, _SERVER, "model_unloading", retry_after_s=10),
+    engine.MemoryPressure: Rule(503, _SERVER, "server_busy", retry_after_s=5),
     engine.ReplicaClosed: Rule(503, _SERVER, "model_unloading", retry_after_s=10),
     registry.PlacementRefused: Rule(507, _SERVER, "placement_refused", retry_helps=False),
 }

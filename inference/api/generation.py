@@ -5,7 +5,6 @@ Owns the finish reason and the count of tokens that make up the text. Knows neit
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -21,11 +20,10 @@ from inference.text.stop import StopMatcher
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from inference.api.request_record import ChoiceRecord
     from inference.engine.params import Token
     from inference.runtime import ServedReplica
     from inference.text.tokenizer import Tokenizer
-
-logger = logging.getLogger(__name__)
 
 _FAILURES = (FinishReason.ERROR, FinishReason.ABORTED)
 
@@ -139,37 +137,35 @@ async def generate(
     request: SequenceRequest,
     stops: tuple[str, ...],
     splitter: ChannelSplitter | None,
+    record: ChoiceRecord,
 ) -> AsyncIterator[Item]:
-    """Submit the sequence and give its text, then its ending.
+    """Submit the sequence and give its text, then its ending, keeping record of both.
 
     Raises: EngineError, when it is refused or waits for too long; GenerationFailed.
     """
-    stream = replica.worker.submit(request)
-    held.get().callback(stream.abort)
-    assembly = TextAssembly(replica.text.tokenizer, stops, splitter)
-    async for tokens in stream:
-        delta = assembly.push(tokens)
-        if delta:
-            yield delta
-        if assembly.is_stopped:
-            stream.abort()
-            break
-    finish = stream.finish
-    if not assembly.is_stopped and (finish is None or finish.reason in _FAILURES):
-        raise GenerationFailed(finish.message if finish else "")
-    last = assembly.finish()
-    if last:
-        yield last
-    is_cut = finish is not None and finish.reason is FinishReason.LENGTH
-    reason: Literal["stop", "length"] = "length" if is_cut and not assembly.is_stopped else "stop"
-    usage = stream.usage
-    logger.info(
-        "request %s on %s: %d prompt tokens (%d cached), %d completion tokens, %s",
-        request.request_id,
-        replica.served_name,
-        usage.num_prompt_tokens,
-        usage.num_cached_tokens,
-        assembly.num_tokens,
-        reason,
-    )
-    yield Ending(reason, usage.num_prompt_tokens, usage.num_cached_tokens, assembly.num_tokens)
+    with record:
+        stream = replica.worker.submit(request)
+        held.get().callback(stream.abort)
+        record.submitted(stream)
+        assembly = TextAssembly(replica.text.tokenizer, stops, splitter)
+        async for tokens in stream:
+            record.took_tokens()
+            delta = assembly.push(tokens)
+            if delta:
+                yield delta
+            if assembly.is_stopped:
+                stream.abort()
+                break
+        finish = stream.finish
+        if not assembly.is_stopped and (finish is None or finish.reason in _FAILURES):
+            raise GenerationFailed(finish.message if finish else "")
+        last = assembly.finish()
+        if last:
+            yield last
+        is_cut = finish is not None and finish.reason is FinishReason.LENGTH
+        reason: Literal["stop", "length"] = (
+            "length" if is_cut and not assembly.is_stopped else "stop"
+        )
+        usage = stream.usage
+        record.ended(reason)
+        yield Ending(reason, usage.num_prompt_tokens, usage.num_cached_tokens, assembly.num_tokens)

@@ -14,9 +14,11 @@ from inference.api.completion_reply import CompletionReply
 from inference.api.endpoint import endpoint
 from inference.api.errors import InvalidRequest
 from inference.api.generation import generate
+from inference.api.held import held
 from inference.api.interleave import interleave
 from inference.api.prompt import chat_prompt, completion_prompts
 from inference.api.reply import json_response, new_identity
+from inference.api.request_record import RECORDS, RequestRecord
 from inference.api.routing import lease_replica
 from inference.api.sampling import sampling_params
 from inference.api.schemas import CHAT_DECODER, COMPLETION_DECODER, MAX_SESSION_ID_LEN
@@ -25,6 +27,7 @@ from inference.api.threads import off_loop
 from inference.api.unsupported import CHAT, COMPLETION, refuse_unsupported
 from inference.engine.params import SequenceRequest
 from inference.text.channels import ChannelSplitter
+from registry.services import current_request_id
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from inference.api.auth import Caller
     from inference.api.generation import Item
     from inference.api.prompt import Prompt
+    from inference.api.reply import Identity
     from inference.api.schemas import GenerationFields
     from inference.engine.params import SamplingParams
     from inference.runtime import ServedReplica
@@ -49,14 +53,15 @@ async def chat_completions(request: HttpRequest) -> HttpResponseBase:
     refuse_unsupported(body.fields, CHAT)
     chat = body.value
     session_id = _session_id(request, chat)
-    replica = lease_replica(chat.model)
+    replica = lease_replica(chat.model, session_id=session_id, tenant=caller.tenant)
     sampling = _sampling(chat, chat.num_logprobs, replica)
     prompt = await off_loop(lambda: chat_prompt(chat, replica))
     identity = new_identity("chatcmpl", replica.served_name)
     sequence = _sequence(identity.id, prompt, sampling, replica, caller, session_id)
     splitter = ChannelSplitter(prompt.opens_reasoning)
     stops = chat.stops + replica.text.chat_stops
-    items = _interleaved([generate(replica, sequence, stops, splitter)])
+    record = _record(request, identity, replica, caller, chat)
+    items = _interleaved([generate(replica, sequence, stops, splitter, record.begin_choice())])
     reply = ChatReply(
         identity, replica.text.tokenizer, chat.num_logprobs is not None, chat.include_usage
     )
@@ -72,14 +77,20 @@ async def completions(request: HttpRequest) -> HttpResponseBase:
     refuse_unsupported(body.fields, COMPLETION)
     completion = body.value
     session_id = _session_id(request, completion)
-    replica = lease_replica(completion.model)
+    replica = lease_replica(completion.model, session_id=session_id, tenant=caller.tenant)
     sampling = _sampling(completion, completion.logprobs, replica)
     prompts = await off_loop(lambda: completion_prompts(completion, replica))
     identity = new_identity("cmpl", replica.served_name)
     sequences = [
         _sequence(identity.id, each, sampling, replica, caller, session_id) for each in prompts
     ]
-    items = _interleaved([generate(replica, each, completion.stops, None) for each in sequences])
+    record = _record(request, identity, replica, caller, completion)
+    items = _interleaved(
+        [
+            generate(replica, each, completion.stops, None, record.begin_choice())
+            for each in sequences
+        ]
+    )
     reply = CompletionReply(
         identity,
         replica.text.tokenizer,
@@ -96,6 +107,28 @@ def _interleaved(
     sources: list[AsyncIterator[Item]],
 ) -> AsyncIterator[tuple[int, Item] | None]:
     return interleave(sources, at_once=MAX_CHOICES_AT_ONCE, idle_s=PING_INTERVAL_S)
+
+
+def _record(
+    request: HttpRequest,
+    identity: Identity,
+    replica: ServedReplica,
+    caller: Caller,
+    fields: GenerationFields,
+) -> RequestRecord:
+    """Kept from now on, and ended with what the request holds."""
+    record = RequestRecord(
+        request_id=current_request_id.get(),
+        completion_id=identity.id,
+        route=request.path_info,
+        tenant=caller.tenant,
+        model=replica.served_name,
+        replica_id=replica.replica_id,
+        is_stream=bool(fields.stream),
+    )
+    RECORDS.add(record)
+    held.get().callback(record.end)
+    return record
 
 
 def _session_id(request: HttpRequest, fields: GenerationFields) -> str:

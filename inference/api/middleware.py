@@ -30,6 +30,7 @@ from inference.api.errors import (
     translate,
 )
 from inference.api.held import held
+from inference.api.metrics import HTTP_REQUESTS
 from inference.api.sse import EventStream
 from registry.services import current_request_id
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 URLS = "inference.api.urls"
+CLIENT_LEFT = 499  # counted, never sent; nginx made the number known
 _SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _SANE_HEADER_LIST = re.compile(r"[A-Za-z0-9_, -]{1,2048}")
 _DEFAULT_HEADER_LIST = "Authorization, Content-Type, X-Api-Key, X-Request-Id, X-Session-Id"
@@ -67,15 +69,24 @@ class ApiMiddleware:
         request_id = offered if _SANE_ID.fullmatch(offered) else f"req_{secrets.token_hex(16)}"
         current_request_id.set(request_id)
         match = _match(request.path_info)
-        if request.method == "OPTIONS":
-            response: HttpResponseBase = _preflight(request)
-        elif match is not None or _is_below_v1(request.path_info):
-            response = await self._answer_api(request, match)
-            _allow_any_origin(response)
-            response["X-Content-Type-Options"] = "nosniff"
-        else:
-            response = await self._get_response(request)
+        status = CLIENT_LEFT
+        try:
+            response = await self._answer(request, match)
+            status = response.status_code
+        finally:
+            route = match.route if match is not None else "other"
+            HTTP_REQUESTS.labels(route, str(status)).inc()
         response["x-request-id"] = request_id
+        return response
+
+    async def _answer(self, request: HttpRequest, match: ResolverMatch | None) -> HttpResponseBase:
+        if request.method == "OPTIONS":
+            return _preflight(request)
+        if match is None and not _is_below_v1(request.path_info):
+            return await self._get_response(request)
+        response = await self._answer_api(request, match)
+        _allow_any_origin(response)
+        response["X-Content-Type-Options"] = "nosniff"
         return response
 
     async def _answer_api(

@@ -8,10 +8,11 @@ from inference.runtime import Runtime, ServedReplica
 from inference.runtime_access import get_runtime
 
 
-def lease_replica(model: str | None) -> ServedReplica:
+def lease_replica(model: str | None, *, session_id: str, tenant: str) -> ServedReplica:
     """Raises: NotStarted, NoModelLoaded, ModelNotFound, ModelDraining."""
     # An empty name means none: some clients send it when nothing was chosen.
-    return held.get().enter_context(started_runtime().lease(model or None)).replica
+    lease = started_runtime().lease(model or None, session_id=session_id, tenant=tenant)
+    return held.get().enter_context(lease).replica
 
 
 def started_runtime() -> Runtime:

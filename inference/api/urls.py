@@ -8,7 +8,7 @@ from typing import Any
 from django.http.response import HttpResponseBase
 from django.urls import URLPattern, path
 
-from inference.api import control_views, generation_views, info_views
+from inference.api import control_views, generation_views, info_views, status_views
 
 
 def _with_and_without_v1(
@@ -20,6 +20,10 @@ def _with_and_without_v1(
 urlpatterns = [
     path("", info_views.root),
     path("health", info_views.health),
+    path("metrics", status_views.metrics_page),
+    path("slots", status_views.slots),
+    path("props", status_views.props),
+    path("v1/requests/<str:request_id>", status_views.request_status),
     *_with_and_without_v1("models", info_views.models),
     *_with_and_without_v1("models/<path:model_id>", info_views.model),
     *_with_and_without_v1("chat/completions", generation_views.chat_completions),

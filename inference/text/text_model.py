@@ -26,6 +26,7 @@ class TextModel:
     tokenizer: Tokenizer
     chat_template: ChatTemplate
     chat_stops: tuple[str, ...] = ()
+    has_own_template: bool = False
 
     @classmethod
     def from_metadata(cls, metadata: Mapping[str, object]) -> TextModel:
@@ -37,7 +38,9 @@ class TextModel:
         )
         source = read_str(metadata, _TEMPLATE_KEY, "")
         if source:
-            return cls(tokenizer, ChatTemplate(source, bos_token, eos_token))
+            return cls(
+                tokenizer, ChatTemplate(source, bos_token, eos_token), has_own_template=True
+            )
         knows_chatml = all(
             len(tokenizer.encode(mark, add_special=False, parse_special=True)) == 1
             for mark in _CHATML_MARKS

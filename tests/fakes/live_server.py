@@ -15,7 +15,7 @@ from typing import Any
 
 from django.core.handlers.asgi import ASGIHandler
 
-from inference.api.errors import translate
+from inference.api.metrics import translate_counted
 from inference.http_server.limits import Limits
 
 
@@ -51,7 +51,7 @@ def listening(application: Any, limits: Limits) -> Any:
     """One more server on the process's reactor, ready when this returns."""
     from inference.http_server.server import Server  # installs a reactor as it is imported
 
-    server = Server(application, "127.0.0.1", 0, limits, translate)
+    server = Server(application, "127.0.0.1", 0, limits, translate_counted)
     on_reactor(server.start)
     return server
 

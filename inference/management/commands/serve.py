@@ -16,7 +16,7 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.utils.module_loading import import_string
 
-from inference.api.errors import translate
+from inference.api.metrics import translate_counted
 from inference.http_server.limits import Limits, connections_possible
 from inference.management.first_login import make_first_admin
 from inference.management.start_screen import StartScreen
@@ -105,7 +105,7 @@ class Command(BaseCommand):
                 host,
                 port,
                 _limits(),
-                translate,
+                translate_counted,
                 shutdown_s=settings.PANTHEON["PANTHEON_SHUTDOWN_S"],
                 end_requests=_end_requests,
                 ready_callable=screen.listening,

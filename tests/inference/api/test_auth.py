@@ -32,7 +32,11 @@ INFERENCE = [
     ("POST", "/chat/completions", CHAT_BODY),
     ("POST", "/v1/completions", {"prompt": "Hi"}),
     ("POST", "/completions", {"prompt": "Hi"}),
+    ("GET", "/metrics", None),
+    ("GET", "/slots", None),
+    ("GET", "/props", None),
 ]
+ANY_KEY = [("GET", "/v1/requests/req_none", None)]  # answers 404 to whoever may ask
 CONTROL = [
     ("POST", "/admin/models/load", {"name": "x", "path": "/nowhere"}),
     ("POST", "/admin/models/unload", {"name": "nothing"}),
@@ -79,8 +83,9 @@ def test_the_inventory_is_complete() -> None:
     """A new route must be put in one of the lists above."""
     from inference.api.urls import urlpatterns
 
-    listed = {path for _, path, _ in OPEN + INFERENCE + CONTROL}
+    listed = {path for _, path, _ in OPEN + INFERENCE + CONTROL + ANY_KEY}
     routes = {"/" + str(p.pattern).replace("<path:model_id>", "tiny") for p in urlpatterns}
+    routes = {each.replace("<str:request_id>", "req_none") for each in routes}
     assert routes == listed
 
 
@@ -110,6 +115,16 @@ def test_inference_with_every_key(live: Wire, keys: dict[str, str], route: tuple
         "nonsense": (401, "invalid_api_key"),
         "long": (401, "invalid_api_key"),
     }
+
+
+@pytest.mark.parametrize("route", ANY_KEY, ids=lambda r: r[1])
+def test_what_became_of_a_request_with_every_key(
+    live: Wire, keys: dict[str, str], route: tuple
+) -> None:
+    assert ask(live, route) == (401, "missing_api_key")
+    for name, token in keys.items():
+        expected = 404 if name in ("inference", "both", "admin") else 401
+        assert ask(live, route, token)[0] == expected, name
 
 
 def test_an_invented_key_does_until_one_exists(live: Wire) -> None:

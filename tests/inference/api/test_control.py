@@ -19,7 +19,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple]:
     seen: list[tuple] = []
 
     async def anybody(*_args: object) -> auth.Caller:
-        return auth.Caller(tenant="1", actor="key ops")
+        return auth.Caller(tenant="1", actor="key ops", scopes=frozenset({"admin"}))
 
     monkeypatch.setattr("inference.api.control_views.control_caller", anybody)
     monkeypatch.setattr(control, "load", lambda *args: seen.append(args) or READY)

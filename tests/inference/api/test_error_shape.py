@@ -41,6 +41,7 @@ SHAPES = [
     (api.InvalidApiKey(), 401, "authentication_error", "invalid_api_key", None, {}),
     (api.ScopeMissing("admin"), 403, "permission_error", "insufficient_scope", None, {}),
     (api.UnknownRoute("/x"), 404, INVALID, "unknown_url", None, {}),
+    (api.RequestNotFound("x"), 404, INVALID, "request_not_found", None, {}),
     (ModelNotFound("x", ("y",)), 404, INVALID, "model_not_found", "model", {}),
     (registry.ReplicaNotFound("x"), 404, INVALID, "model_not_found", "name", {}),
     (registry.ArtifactNotFound("x"), 404, INVALID, "artifact_not_found", "artifact", {}),
@@ -63,6 +64,7 @@ SHAPES = [
     (http.TooManyConnections(9), 503, SERVER, "too_many_connections", None, {"Retry-After": "5"}),
     (http.ShuttingDown(), 503, SERVER, "shutting_down", None, {"Retry-After": "10"}),
     (ModelDraining("x"), 503, SERVER, "model_unloading", None, {"Retry-After": "10"}),
+    (engine.MemoryPressure(32), 503, SERVER, "server_busy", None, {"Retry-After": "5"}),
     (engine.ReplicaClosed("x"), 503, SERVER, "model_unloading", None, {"Retry-After": "10"}),
     (registry.PlacementRefused("x"), 507, SERVER, "placement_refused", None, NO_RETRY),
 ]  # fmt: skip

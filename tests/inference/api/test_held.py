@@ -6,6 +6,7 @@ from contextlib import ExitStack
 
 from inference.api.generation import Delta, PlacedToken, generate
 from inference.api.held import held
+from inference.api.request_record import RequestRecord
 from inference.api.routing import lease_replica
 from inference.api.sse import EventStream
 from inference.engine.params import SequenceRequest, Token
@@ -22,8 +23,9 @@ async def test_closing_it_aborts_a_begun_stream(serving: FakeServing) -> None:
     gate.allow(1)
     with ExitStack() as holding:
         held.set(holding)
-        replica = lease_replica("tiny")
-        items = generate(replica, SequenceRequest("id", (1, 2), 50), (), None)
+        replica = lease_replica("tiny", session_id="", tenant="")
+        record = RequestRecord("id", "c", "/", "", "tiny", "r0", is_stream=True).begin_choice()
+        items = generate(replica, SequenceRequest("id", (1, 2), 50), (), None, record)
         assert await anext(items) == Delta(
             "a", tokens=(PlacedToken(Token(serving.script.ids[0]), 0),)
         )

@@ -161,7 +161,9 @@ def test_what_it_repeats(
     serving.runtime.remove("r0").worker.close("over")
     asked = []
     lease = serving.runtime.lease
-    monkeypatch.setattr(serving.runtime, "lease", lambda name: asked.append(name) or lease(name))
+    monkeypatch.setattr(
+        serving.runtime, "lease", lambda name, **_: asked.append(name) or lease(name)
+    )
     with (
         OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=2) as eager,
         pytest.raises(openai.InternalServerError) as refused,
