@@ -55,6 +55,9 @@ from kernels.cpu.simd import (
 
 LOWEST = -1e30
 SCORES_BYTES = 4 * 4 * RUN  # of four queries over a run
+PAGES_AHEAD = (
+    2  # values of so many pages are fetched during scores, later ones while values are read
+)
 PARTIAL_TAIL = 16  # floats behind a partial output: its maximum, its sum, and padding
 
 
@@ -99,16 +102,17 @@ def finish(state, dst, dim):
 
 
 @kernel_part
-def _scores(keys, upcoming, dim, q0, q1, q2, q3, out):
+def _scores(keys, next_keys, values, dim, q0, q1, q2, q3, out):
     """4 queries x 32 positions of a page: 8 accumulators, one broadcast and two key vectors a step.
 
     Pages are scattered and cold (weights have swept the caches since the last step), so each step
-    also fetches a line of what is read next.
+    also fetches a line of the next page's keys and one of values.
     """
     a0 = a1 = b0 = b1 = c0 = c1 = d0 = d1 = zeros()
     for d in range(dim):
         k0, k1 = load_f16(keys + 64 * d), load_f16(keys + 64 * d + 32)
-        prefetch(upcoming + 64 * d)
+        prefetch(values + 64 * d)
+        prefetch(next_keys + 64 * d)
         x = splat_load(q0 + 4 * d)
         a0, a1 = fma(x, k0, a0), fma(x, k1, a1)
         x = splat_load(q1 + 4 * d)
@@ -157,10 +161,8 @@ def _weighted_32(op, step, row, kv_head, pages, d, scores, o0, o1, o2, o3):
     a0 = a1 = b0 = b1 = c0 = c1 = d0 = d1 = zeros()
     for page in range(pages[0], pages[1]):
         values = head_page(op, step, row, page, kv_head) + 2 * (dim * PAGE + d)
-        # The same features of the next page, or the first page's next ones.
-        ahead = page + 1 if page + 1 < pages[1] else pages[0]
-        further = 0 if page + 1 < pages[1] else 64
-        upcoming = head_page(op, step, row, ahead, kv_head) + 2 * (dim * PAGE + d) + further
+        ahead = min(page + PAGES_AHEAD, pages[1] - 1)
+        upcoming = head_page(op, step, row, ahead, kv_head) + 2 * (dim * PAGE + d)
         w = scores + 4 * PAGE * (page - pages[2])
         for i in range(PAGE):
             v0, v1 = load_f16(values + 2 * dim * i), load_f16(values + 2 * dim * i + 32)
@@ -236,12 +238,12 @@ def _four_over_run(op, step, queries, kv_head, run, scores, o0, o1, o2, o3):
     q2, q3 = _query_address(op, r2, h2), _query_address(op, r3, h3)
     if first < end:
         keys = head_page(op, step, r0, first, kv_head)
-        first_values = keys + 2 * dim * PAGE
         for page in range(first, end):
-            last = page + 1 == end
-            upcoming = first_values if last else head_page(op, step, r0, page + 1, kv_head)
-            _scores(keys, upcoming, dim, q0, q1, q2, q3, scores + 4 * PAGE * (page - run_page))
-            keys = upcoming
+            next_keys = head_page(op, step, r0, min(page + 1, end - 1), kv_head)
+            values = keys + 2 * dim * PAGE if page < first + PAGES_AHEAD else next_keys
+            at = scores + 4 * PAGE * (page - run_page)
+            _scores(keys, next_keys, values, dim, q0, q1, q2, q3, at)
+            keys = next_keys
     begin, stop = 2 * (first - run_page), 2 * (end - run_page)
     f0, f1 = first_visible(p0, window) - start, first_visible(p1, window) - start
     f2, f3 = first_visible(p2, window) - start, first_visible(p3, window) - start

@@ -133,11 +133,14 @@ def prepare_attention(op, step, tid):
     key = angles + 8 * _padded(op[NUM_PAIRS])
     work = key + 4 * (dim + 16)
     scale, one = splat(f32(as_f64(op[SCALE]))), splat(f32(1.0))
+    turned_row = i64(-1)  # whose angles are in scratch
     for item in range(items * tid // threads, items * (tid + 1) // threads):
         r, h = item // kv_heads, item % kv_heads
         row = op[IN] + r * op[IN_STRIDE]
         position = i64(load1_i32(step[S_POSITIONS] + 4 * r))
-        angles_at(op, position, angles)
+        if r != turned_row:
+            angles_at(op, position, angles)
+            turned_row = r
         for q in range(h * group, (h + 1) * group):
             dst = row + 4 * q * dim
             _prepare_head(op, row, q * dim, op[Q_GAIN], angles, scale, dst, work)
