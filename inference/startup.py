@@ -24,16 +24,19 @@ _supervisor: Supervisor | None = None
 
 
 def engine_settings(values: dict[str, Any]) -> EngineSettings:
+    num_slots = values["PANTHEON_BATCH_SLOTS"]
     return EngineSettings(
         backend=values["PANTHEON_BACKEND"],
         kernel_cache_dir=values["PANTHEON_KERNEL_CACHE_DIR"],
         num_threads=values["PANTHEON_CPU_THREADS"] or num_cores(),
         isa=values["PANTHEON_CPU_ISA"],
-        num_slots=values["PANTHEON_BATCH_SLOTS"],
+        num_slots=num_slots or 1,
         context_len=values["PANTHEON_CONTEXT_LEN"],
         kv_tokens=values["PANTHEON_KV_TOKENS"],
         chunk_len=values["PANTHEON_PREFILL_CHUNK"],
-        queue_depth=values["PANTHEON_QUEUE_DEPTH"],
+        # One at a time means nobody waits either: a second request is told at once (S34).
+        queue_depth=values["PANTHEON_QUEUE_DEPTH"] if num_slots else 0,
+        prefix_cache=values["PANTHEON_PREFIX_CACHE"],
         queue_wait_s=values["PANTHEON_QUEUE_WAIT_S"],
     )
 

@@ -21,6 +21,7 @@ from django.db.utils import DatabaseError
 
 from accel.errors import AccelError
 from accel.host import available_bytes
+from inference.engine.pressure import PressureGauge
 from inference.loading import EngineSettings, LoadPlan, load_replica
 from inference.model.errors import ModelError
 from inference.runtime import Runtime
@@ -65,6 +66,7 @@ class Supervisor:
         self, runtime: Runtime, settings: EngineSettings, data_dir: Path, drain_s: float
     ) -> None:
         self._runtime, self._settings, self._drain_s = runtime, settings, drain_s
+        self._pressure = PressureGauge(available_bytes)
         self._lock_path = data_dir / "engine.lock"
         self._lock_file: IO[str] | None = None
         self._wake = threading.Event()
@@ -84,6 +86,7 @@ class Supervisor:
             lock_file.close()
             raise AlreadyRunning(self._lock_path) from error
         self._lock_file = lock_file
+        self._pressure.start()
         services.pulls_reset_at_boot()
         for replica in services.replicas_reset_at_boot():
             logger.info("restoring %s (%s)", replica.served_name, replica.public_id)
@@ -98,6 +101,7 @@ class Supervisor:
         if self._thread.ident is not None:
             self._thread.join(timeout=10)
         self._loader.shutdown(wait=True, cancel_futures=True)
+        self._pressure.stop()
         for replica in self._runtime.replicas():
             self._runtime.remove(replica.replica_id)
             replica.close("The server is shutting down.")
@@ -171,7 +175,9 @@ class Supervisor:
                 digest=replica.artifact.digest,
                 context_len=replica.context_len,
             )
-            served = load_replica(plan, self._settings, progress, self._on_worker_failure)
+            served = load_replica(
+                plan, self._settings, progress, self._on_worker_failure, pressure=self._pressure
+            )
         except (RegistryError, ModelError, TextError, AccelError, OSError, MemoryError) as error:
             reason = str(error) or type(error).__name__
             logger.warning("%s could not be loaded: %s", name, reason)

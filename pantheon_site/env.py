@@ -142,9 +142,9 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "PANTHEON_BATCH_SLOTS",
-        _integer(1, 32),
+        _integer(0, 32),
         "8",
-        "Sequences a replica runs at once.",
+        "Sequences a replica runs at once; 0: one at a time, and a second request is answered 429.",
     ),
     Setting(
         "PANTHEON_CONTEXT_LEN",
@@ -164,6 +164,12 @@ SETTINGS: tuple[Setting, ...] = (
         "128",
         "Prompt tokens per step; one chunk is the longest a decoding stream waits.",
         aliases=("QWEN35_BS_PREFILL_CHUNK",),
+    ),
+    Setting(
+        "PANTHEON_PREFIX_CACHE",
+        _boolean,
+        "1",
+        "0: compute every prompt from its first token, even when its beginning is known.",
     ),
     Setting(
         "PANTHEON_QUEUE_DEPTH",
@@ -215,6 +221,18 @@ SETTINGS: tuple[Setting, ...] = (
         "1: the inference API needs a key even on loopback. The control API always needs one.",
     ),
     Setting(
+        "QWEN35_BATCH_SLOTS",
+        _boolean,
+        "1",
+        "0: the same as PANTHEON_BATCH_SLOTS=0, which wins where both are set.",
+    ),
+    Setting(
+        "QWEN35_BS_PREFILL_BATCH",
+        _boolean,
+        "1",
+        "0: prompts are read token by token, whatever PANTHEON_PREFILL_CHUNK says.",
+    ),
+    Setting(
         "QWEN35_GPU_FULL_LOGITS",
         str,
         "",
@@ -241,6 +259,10 @@ def read(environ: Mapping[str, str]) -> dict[str, Any]:
             values[setting.name] = setting.parse(text)
         except ValueError as error:
             raise ImproperlyConfigured(f"{name}={text!r}: {error}.") from error
+    if not values["QWEN35_BATCH_SLOTS"] and not environ.get("PANTHEON_BATCH_SLOTS"):
+        values["PANTHEON_BATCH_SLOTS"] = 0
+    if not values["QWEN35_BS_PREFILL_BATCH"]:
+        values["PANTHEON_PREFILL_CHUNK"] = 1
     if values["QWEN35_GPU_FULL_LOGITS"]:
         raise ImproperlyConfigured(
             "QWEN35_GPU_FULL_LOGITS is set. It would copy all logits to the host at every step,"

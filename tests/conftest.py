@@ -5,7 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# Wall-clock deadlines fail on a busy machine, not on a bug; tests that must end have a timeout.
+hypothesis.settings.register_profile("project", deadline=None)
+hypothesis.settings.load_profile("project")
 
 # Larger reference data lives beside the checkout; tests that need it are skipped, and counted, without.
 SHARED = Path(os.environ.get("PANTHEON_TEST_SHARED", Path(__file__).parents[2] / "shared"))

@@ -30,6 +30,8 @@ class QueueFull(EngineError):
         self.queue_depth, self.retry_after_s = queue_depth, retry_after_s
         super().__init__(
             f"The model is busy and its queue of {queue_depth} requests is full; retry shortly."
+            if queue_depth
+            else "A generation is already in progress on this model; retry shortly."
         )
 
 

@@ -63,3 +63,16 @@ def test_a_line_without_a_value_is_refused(tmp_path: Path) -> None:
 
 def test_set_to_nothing_is_not_set() -> None:
     assert env.read({"PANTHEON_DATA_DIR": "", "BS_QUEUE_DEPTH": ""}) == env.read({})
+
+
+def test_batching_is_switched_off_by_either_name_and_ours_wins() -> None:
+    """D1."""
+    assert env.read({"QWEN35_BATCH_SLOTS": "0"})["PANTHEON_BATCH_SLOTS"] == 0
+    assert env.read({"QWEN35_BATCH_SLOTS": "1"})["PANTHEON_BATCH_SLOTS"] == 8
+    both = {"QWEN35_BATCH_SLOTS": "0", "PANTHEON_BATCH_SLOTS": "4"}
+    assert env.read(both)["PANTHEON_BATCH_SLOTS"] == 4
+
+
+def test_prompts_are_read_token_by_token_when_asked() -> None:
+    """S49."""
+    assert env.read({"QWEN35_BS_PREFILL_BATCH": "0"})["PANTHEON_PREFILL_CHUNK"] == 1
