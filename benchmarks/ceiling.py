@@ -62,7 +62,7 @@ def _seconds(function: Callable[..., int], calls: list[tuple[int, int]]) -> floa
 
 def measure(threads: int, num_bytes: int = 192 << 20, repeats: int = 200_000) -> Ceiling:
     """The best of five of each."""
-    arena = Arena()
+    arena = Arena("the ceiling")
     data = arena.take(num_bytes)
     data[:] = 1
     share = num_bytes // threads // 4096 * 4096

@@ -65,7 +65,7 @@ def assemble(program: Program, limits: Limits, progress: Progress) -> CpuExecuto
         MemoryUse(weight_arena.taken_bytes, kv_arena.taken_bytes, step_arena.taken_bytes),
         scratch,
         barrier,
-        (weights, buffers, pages),
+        (weights.arrays(), buffers, pages),
         (read_counter() - started_count) / (time.perf_counter() - started),
     )
 

@@ -63,6 +63,16 @@ class PackedWeights:
             self._angles[key] = AngleTables(rope, num_pages)
         return self._angles[key]
 
+    def arrays(self) -> list[npt.NDArray[np.generic]]:
+        """Everything records point at. Unlike this object it knows no tensor, so the file can go."""
+        found: list[npt.NDArray[np.generic]] = [
+            p.data for parts in self._parts.values() for p in parts
+        ]
+        found += self._vectors.values()
+        for tables in self._angles.values():
+            found += (tables.pages, tables.offsets)
+        return found
+
 
 class AngleTables:
     """Cosines and sines of a page's first position, and of an offset within a page.
