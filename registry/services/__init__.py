@@ -38,6 +38,7 @@ from registry.services.transitions import (
     replica_progress,
     replica_transition,
     replicas_reset_at_boot,
+    replicas_stopped,
 )
 
 __all__ = [
@@ -73,4 +74,5 @@ __all__ = [
     "replica_retry",
     "replica_transition",
     "replicas_reset_at_boot",
+    "replicas_stopped",
 ]

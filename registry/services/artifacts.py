@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.db import transaction
 
 from registry.errors import ArtifactNotFound, InvalidValue
@@ -29,8 +30,10 @@ INFO_FIELDS = (
 def artifact_register(
     *, path: Path | str, digest: str, source: str, info: Mapping[str, Any]
 ) -> Artifact:
-    """The artifact of that digest, made or brought up to date; where the file lies now wins.
+    """The artifact of that digest, made or brought up to date.
 
+    It keeps its path while the file still lies there, unless `path` is in the server's own models folder
+    and the old one is not: a copy registered from elsewhere may be deleted any day.
     `info` has the fields of INFO_FIELDS; fields it lacks keep their defaults.
     Raises: InvalidValue.
     """
@@ -43,12 +46,23 @@ def artifact_register(
     values["name"] = printable(str(values.get("name") or Path(path).stem))[:255]
     values["architecture"] = printable(str(values["architecture"]))[:64]
     values["quant_mix"] = printable(str(values.get("quant_mix", "")))[:255]
+    known = Artifact.objects.filter(digest=digest).first()
+    kept = known.path if known is not None and _keeps_path(known, Path(path)) else str(path)
     artifact, _made = Artifact.objects.update_or_create(
         digest=digest,
-        defaults={**values, "path": str(path)},
+        defaults={**values, "path": kept},
         create_defaults={**values, "path": str(path), "source": source[:1024]},
     )
     return artifact
+
+
+def _keeps_path(known: Artifact, path: Path) -> bool:
+    moves_home = _is_managed(path) and not _is_managed(Path(known.path))
+    return known.file_is_here() and not moves_home
+
+
+def _is_managed(path: Path) -> bool:
+    return path.resolve().is_relative_to(Path(settings.MODELS_DIR).resolve())
 
 
 def artifact_find(wanted: str) -> Artifact:

@@ -6,6 +6,7 @@ Owns the effects a move has on the replica's open jobs and bindings. Knows nothi
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import Any
 
 from django.db import transaction
@@ -15,7 +16,7 @@ from registry.errors import InvalidTransition, InvalidValue, ReplicaNotFound
 from registry.models import Binding, Job, Replica, ReplicaTransition
 from registry.names import printable
 from registry.services.replica_jobs import jobs_follow
-from registry.states import State, Wanted, after_restart, may_become
+from registry.states import HELD, State, Wanted, after_restart, may_become
 
 logger = logging.getLogger(__name__)
 
@@ -77,6 +78,22 @@ def replicas_reset_at_boot() -> list[Replica]:
             continue
         claim_move(replica, new, reason="The server was restarted.")
         moved.append(replica)
+    return moved
+
+
+def replicas_stopped() -> list[Replica]:
+    """Say of everything this process held that it holds it no more; returns the replicas that were moved.
+
+    For the orderly end of a server, after its models are freed: what is wanted loaded is requested again,
+    for the next start; the rest is unloaded. Failed ones keep their reasons until then.
+    """
+    moved = []
+    for replica in Replica.objects.select_related("artifact").filter(state__in=HELD):
+        new = after_restart(State(replica.state), Wanted(replica.wanted))
+        # A replica that somebody else moved in this moment has its outcome already.
+        with suppress(InvalidTransition):
+            claim_move(replica, new, reason="The server was stopped.")
+            moved.append(replica)
     return moved
 
 

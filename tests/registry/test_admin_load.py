@@ -38,7 +38,7 @@ def test_the_page_says_what_it_takes_and_changes_nothing(operator, artifact):
     page = operator.get(url_of(artifact))
     text = page.content.decode()
     assert page.status_code == 200
-    for said in ("Memory needed", "8.0 GiB", "the CPU", 'value="SmolLM2-135M"'):
+    for said in ("Memory needed", "8.0 GiB", "the CPU", 'value="smollm2-135m"'):
         assert said in text
     assert not Replica.objects.exists()
 

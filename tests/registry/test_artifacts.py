@@ -28,11 +28,44 @@ def register(**changes):
     )
 
 
-def test_registering_twice_moves_the_path_and_keeps_the_row():
+def test_a_file_that_is_gone_is_found_at_its_new_path():
     first = register()
     second = register(path="/elsewhere/a.gguf", source="again")
     assert (second.pk, second.path, second.source) == (first.pk, "/elsewhere/a.gguf", "test")
     assert Artifact.objects.count() == 1
+
+
+@pytest.fixture
+def lying_at(tmp_path, settings):
+    """Registers one model file as lying below the test's folder, where `models` is the server's own."""
+    settings.MODELS_DIR = tmp_path / "models"
+
+    def at(place):
+        path = tmp_path / place
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"GGUF of 16 bytes")
+        return register(path=path, info={"name": "A", "file_bytes": 16})
+
+    return at
+
+
+def test_a_copy_does_not_take_the_place_of_the_file(lying_at, tmp_path):
+    """The copy may be deleted; the model must still load."""
+    for first in ("models/a.gguf", "mine/a.gguf"):
+        Artifact.objects.all().delete()
+        lying_at(first)
+        assert lying_at("copy/b.gguf").path == str(tmp_path / first)
+
+
+def test_a_file_in_the_models_folder_takes_the_place_of_one_elsewhere(lying_at, tmp_path):
+    lying_at("mine/a.gguf")
+    assert lying_at("models/a.gguf").path == str(tmp_path / "models/a.gguf")
+
+
+def test_a_file_that_was_overwritten_is_not_kept(lying_at, tmp_path):
+    lying_at("models/a.gguf")
+    (tmp_path / "models/a.gguf").write_bytes(b"shorter")
+    assert lying_at("copy/b.gguf").path == str(tmp_path / "copy/b.gguf")
 
 
 def test_a_file_without_a_name_is_called_after_its_path():
@@ -85,17 +118,28 @@ def test_the_last_pull_of_a_source_is_found():
 
 
 @pytest.mark.parametrize(
-    ("name", "served"),
-    [("SmolLM2 135M Instruct", "SmolLM2-135M-Instruct"), ("a" * 200, "a" * 128)],
+    ("file", "served"),
+    [
+        ("SmolLM2-135M-Instruct.Q4_1.gguf", "smollm2-135m-instruct"),
+        ("Qwen3-0.6B-Q8_0.GGUF", "qwen3-0.6b"),
+        ("gemma-3-4b-it-UD-Q4_K_XL.gguf", "gemma-3-4b-it"),
+        ("llama-iq2_xxs.gguf", "llama"),
+        ("m-BF16.gguf", "m"),
+        ("fp32.gguf", "fp32"),
+        ("my model (2).gguf", "my-model-2"),
+        (f"tiny-q4_0-{'0' * 12}.gguf", "tiny"),  # told from another tiny-q4_0.gguf by its digest
+        ("a" * 200 + ".gguf", "a" * 128),
+    ],
 )
-def test_the_default_served_name_is_usable(name, served):
-    artifact = register(info={"name": name})
+def test_the_default_served_name_is_the_files_without_its_format(file, served):
+    """Not the name inside the file, which may be anything."""
+    artifact = register(path=f"/m/{file}", info={"name": "Smollm2 135M 8k Lc100K Mix1 Ep2"})
     assert artifact.default_served_name == served
     replica_request(artifact=artifact, served_name=served, actor=ACTOR)
 
 
 def test_a_name_without_usable_letters_still_serves():
-    artifact = register(info={"name": "!!!"})
+    artifact = register(path="/m/!!!.gguf")
     assert artifact.default_served_name == f"model-{artifact.pk}"
 
 

