@@ -6,6 +6,7 @@ database: the supervisor hands it a frozen plan and gets a replica back.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,8 @@ from inference.text.text_model import TextModel
 
 if TYPE_CHECKING:
     from inference.model.config import ModelConfig
+
+logger = logging.getLogger(__name__)
 
 DEFAULT_CONTEXT_LEN = 8192
 
@@ -110,6 +113,12 @@ def load_replica(
     progress("reading the file", 0.0)
     with read_gguf(plan.path) as file:
         text = TextModel.from_metadata(file.metadata)
+        if text.chat_template.is_default:
+            logger.warning(
+                "%s has no chat template of its own: chat messages reach it as ChatML, which a base model"
+                " was not trained on. Its text completions are unaffected.",
+                plan.served_name,
+            )
         model, program = record(file)
         config = sizes(settings, model.context_len, plan.context_len)
         executor = backend_of(settings).compile(
