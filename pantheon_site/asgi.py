@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 
-from django.core.asgi import get_asgi_application
+import django
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "pantheon_site.settings")
-application = get_asgi_application()
+django.setup(set_prefix=False)
 
-from inference.startup import start_engine  # noqa: E402  (needs Django set up)
+from inference.api.handler import ApiHandler  # noqa: E402  (needs Django set up)
+from inference.startup import start_engine  # noqa: E402
+
+application = ApiHandler()
 
 start_engine()

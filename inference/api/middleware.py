@@ -132,6 +132,13 @@ class ApiMiddleware:
         return error_response(error) if _match(request.path_info) else None
 
 
+def is_inference_path(path: str) -> bool:
+    """A route of the API that needs no login, or one that does not exist below /v1."""
+    if _is_below_v1(path):
+        return True
+    return path != "/" and not path.startswith("/admin/") and _match(path) is not None
+
+
 def error_response(error: BaseException) -> HttpResponse:
     """The answer to a failed request; errors nobody foresaw are logged."""
     if not is_expected(error):

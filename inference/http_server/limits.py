@@ -38,6 +38,10 @@ def connections_possible(wanted: int) -> int:
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = wanted * FILES_PER_CONNECTION + SPARE_FILES
+    if soft == resource.RLIM_INFINITY:
+        return wanted
+    if hard == resource.RLIM_INFINITY:
+        hard = needed
     if soft < needed:
         soft = min(needed, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from django.core.handlers.asgi import ASGIHandler
-
+from inference.api.handler import ApiHandler
 from inference.api.metrics import translate_counted
 from inference.http_server.limits import Limits
 
@@ -44,7 +43,7 @@ class LiveServer:
 
 @lru_cache(maxsize=1)
 def live_server() -> LiveServer:
-    return LiveServer(*listening(ASGIHandler(), Limits()).listening_addresses[0])
+    return LiveServer(*listening(ApiHandler(), Limits()).listening_addresses[0])
 
 
 def listening(application: Any, limits: Limits) -> Any:
