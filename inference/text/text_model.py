@@ -38,9 +38,7 @@ class TextModel:
         )
         source = read_str(metadata, _TEMPLATE_KEY, "")
         if source:
-            return cls(
-                tokenizer, ChatTemplate(source, bos_token, eos_token), has_own_template=True
-            )
+            return cls(tokenizer, ChatTemplate(source, bos_token, eos_token), has_own_template=True)
         knows_chatml = all(
             len(tokenizer.encode(mark, add_special=False, parse_special=True)) == 1
             for mark in _CHATML_MARKS
