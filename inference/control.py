@@ -35,13 +35,17 @@ class LoadFailed(RegistryError):
 
 
 class LoadRequest(msgspec.Struct, frozen=True):
-    """Exactly one of `path` (a file in a model folder) and `artifact` (id, digest or name)."""
+    """Exactly one of `path` (a file in a model folder) and `artifact` (id, digest or name).
+
+    `another`: one more replica, where the model is loaded under that name already.
+    """
 
     name: str
     path: str | None = None
     artifact: str | None = None
     dies: tuple[int, ...] = ()
     quantize: bool = False
+    another: bool = False
     wait: bool = True
 
 
@@ -70,7 +74,10 @@ class DiesStatus(msgspec.Struct, frozen=True):
 
 
 def load(request: LoadRequest, actor: str) -> ReplicaStatus:
-    """Ask for a replica; with `wait`, return when it is ready. Raises: RegistryError, ModelError."""
+    """Ask for a replica, or find the one there is; with `wait`, return when it is ready.
+
+    Raises: RegistryError, ModelError.
+    """
     if request.dies:
         raise UnsupportedOption("dies", "this host has no dies; leave it out to load onto the CPU")
     if request.quantize:
@@ -81,8 +88,11 @@ def load(request: LoadRequest, actor: str) -> ReplicaStatus:
         artifact = services.artifact_find(request.artifact)
     else:
         raise ArtifactNotFound("")
-    placement.place_on_host(services.artifact_demand(artifact), available_bytes())
-    replica = services.replica_request(artifact=artifact, served_name=request.name, actor=actor)
+    if request.another or not selectors.is_held(artifact, request.name):
+        placement.place_on_host(services.artifact_demand(artifact), available_bytes())
+    replica = services.replica_request(
+        artifact=artifact, served_name=request.name, another=request.another, actor=actor
+    )
     if request.wait:
         replica = wait_settled(replica)
         if replica.state == State.FAILED:
@@ -105,8 +115,7 @@ def unload(request: UnloadRequest, actor: str) -> tuple[ReplicaStatus, ...]:
 
 def dies() -> DiesStatus:
     listed = tuple(asdict(die) for die in selectors.dies_overview())
-    reason = "" if listed else "No CUDA driver was found on this host; models run on the CPU."
-    return DiesStatus(listed, reason)
+    return DiesStatus(listed, "" if listed else selectors.NO_DIES)
 
 
 def wait_settled(replica: Replica, done: frozenset[str] = SETTLED) -> Replica:

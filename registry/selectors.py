@@ -11,6 +11,9 @@ from registry.models import ApiKey, Artifact, BindingShare, Die, Replica
 from registry.placement import DieRoom
 from registry.states import HELD, LIVE, State, Wanted
 
+# Why there are no dies to list.
+NO_DIES = "No CUDA driver was found on this host; models run on the CPU."
+
 
 @dataclass(frozen=True)
 class DieUse:
@@ -60,6 +63,12 @@ def is_wanted(artifact: Artifact, served_name: str) -> bool:
     """Whether some replica of that file is wanted under that name."""
     wanted = Replica.objects.filter(wanted=Wanted.LOADED, state__in=LIVE)
     return wanted.filter(artifact=artifact, served_name=served_name).exists()
+
+
+def is_held(artifact: Artifact, served_name: str) -> bool:
+    """Whether some wanted replica of that file and name has its memory, or is getting it."""
+    held = Replica.objects.filter(wanted=Wanted.LOADED, state__in=HELD)
+    return held.filter(artifact=artifact, served_name=served_name).exists()
 
 
 def artifact_of_source(source: str) -> Artifact | None:

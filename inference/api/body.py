@@ -18,6 +18,7 @@ from django.http import UnreadablePostError
 
 from inference.api.errors import InvalidRequest
 from inference.api.threads import off_loop
+from inference.api.validation_words import in_words
 from inference.http_server.errors import BodyTooLarge
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=msgspec.Struct)
 
-_AT_FIELD = re.compile(r" - at (?:`key` in )?`\$\.?(?P<path>[^`]*?)(?:\[\.\.\.\])?`$")
+_AT_FIELD = re.compile(r" - at (?P<key>`key` in )?`\$\.?(?P<path>[^`]*?)(?P<value>\[\.\.\.\])?`$")
 _MISSING_FIELD = re.compile(r"^Object missing required field `(?P<name>\w+)`")
 
 
@@ -75,7 +76,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _describe(error: msgspec.ValidationError) -> InvalidRequest:
-    """The field from the decoder's message, which is otherwise plain enough to be shown."""
+    """The field, and what is wrong with it, from the decoder's message."""
     message = str(error)
     found = _AT_FIELD.search(message)
     path = found["path"] if found else ""
@@ -84,6 +85,7 @@ def _describe(error: msgspec.ValidationError) -> InvalidRequest:
     if missing:
         path = f"{path}.{missing['name']}".lstrip(".")
         return InvalidRequest(f"'{path}' is required.", path)
-    if not path:
-        return InvalidRequest(f"The request body is wrong: {reason.replace('`', '')}.")
-    return InvalidRequest(f"'{path}' is wrong: {reason.replace('`', '')}.", path)
+    if found is None or not path:
+        return InvalidRequest(f"The request body {in_words(reason)}.")
+    part = "A key of " if found["key"] else "A value of " if found["value"] else ""
+    return InvalidRequest(f"{part}'{path}' {in_words(reason)}.", path)

@@ -34,11 +34,12 @@ _threads = ThreadPoolExecutor(max_workers=16, thread_name_prefix="control")
 class LoadBody(Struct, frozen=True):
     name: str
     path: str | None = None
-    artifact: str | None = None
+    artifact: str | int | None = None
     dies: (
         Annotated[list[Annotated[int, Meta(ge=0, lt=MAX_DIES)]], Meta(max_length=MAX_DIES)] | None
     ) = None
     quantize: bool = False
+    another: bool = False
     wait: bool = True
 
     def __post_init__(self) -> None:
@@ -73,9 +74,10 @@ async def load(request: HttpRequest) -> HttpResponseBase:
     wanted = control.LoadRequest(
         name=body.name,
         path=body.path,
-        artifact=body.artifact,
+        artifact=None if body.artifact is None else str(body.artifact),
         dies=tuple(body.dies or ()),
         quantize=body.quantize,
+        another=body.another,
         wait=body.wait,
     )
     status = await _off_loop(lambda: control.load(wanted, caller.actor))

@@ -75,7 +75,7 @@ class ApiKeyForm(KeyModelForm):
         choices=[(scope, scope.capitalize()) for scope in SCOPES],
         initial=["inference"],
         widget=UnfoldAdminCheckboxSelectMultipleWidget(),
-        help_text="Inference: chat and completions. Admin: load and unload models over the API.",
+        help_text="Inference: chat and completions. Admin: that, and to load and unload models over the API.",
     )
     expires_at = forms.SplitDateTimeField(
         label="Expires",

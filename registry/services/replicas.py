@@ -35,11 +35,14 @@ def replica_request(
     dies: Sequence[int] = (),
     context_len: int = 0,
     quantize: bool = False,
+    another: bool = True,
     request_key: str | None = None,
     actor: str,
 ) -> Replica:
     """Ask for one more replica of `artifact`. A second call with the same `request_key` finds the first's.
 
+    Not for one more with `another` false: then a replica of that file and name is found, and tried again
+    if it has failed, unless dies are named. Dies are what tells replicas of one name apart.
     Raises: InvalidName; NameInUse when the name serves another file; InvalidValue; PlacementRefused
     when the dies named do not exist or already hold a replica of that name.
     """
@@ -50,6 +53,13 @@ def replica_request(
             if earlier is not None:
                 detail.update(replica=earlier.pk, repeated=True)
                 return earlier
+        if not another and not dies:
+            wanted = Replica.objects.filter(wanted=Wanted.LOADED, state__in=LIVE)
+            found = wanted.filter(artifact=artifact, served_name=served_name).first()
+            if found is not None:
+                detail.update(replica=found.pk, repeated=True)
+                _try_again(found, actor)
+                return found
         if not is_served_name(served_name):
             raise InvalidName(served_name)
         if not 0 <= context_len <= MAX_CONTEXT_LEN:
@@ -167,8 +177,12 @@ def replica_retry(*, replica_id: str, actor: str) -> Replica:
         replica.refresh_from_db()
         if replica.state == State.UNLOADED:
             raise InvalidTransition(replica_id, replica.state, State.REQUESTED)
-        if replica.state == State.FAILED:
-            Replica.objects.filter(pk=replica_id).update(wanted=Wanted.LOADED)
-            claim_move(replica, State.REQUESTED, reason="Asked to try again.", actor=actor)
-            announce_wanted_changed()
+        _try_again(replica, actor)
     return replica
+
+
+def _try_again(replica: Replica, actor: str) -> None:
+    if replica.state == State.FAILED:
+        Replica.objects.filter(pk=replica.pk).update(wanted=Wanted.LOADED)
+        claim_move(replica, State.REQUESTED, reason="Asked to try again.", actor=actor)
+        announce_wanted_changed()

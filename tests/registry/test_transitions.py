@@ -186,7 +186,7 @@ def test_a_stop_leaves_failures_with_their_reasons(replica):
 )
 @given(data=st.data(), num_steps=st.integers(1, 12))
 def test_any_sequence_keeps_row_history_and_jobs_in_step(artifact, data, num_steps):
-    """The history is a path of the table (stops and restarts apart) to the row's state; jobs agree with it."""
+    """The history is a path of the table, stops and restarts apart, to the row's state; jobs agree."""
     replica = replica_request(artifact=artifact, served_name="chat", actor=ACTOR)
     for _ in range(num_steps):
         replica.refresh_from_db()

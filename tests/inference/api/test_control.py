@@ -48,6 +48,17 @@ def test_load_without_waiting(wire: Wire, calls: list[tuple]) -> None:
     assert calls == [(wanted, "key ops")]
 
 
+def test_a_file_may_be_named_by_its_number(wire: Wire, calls: list[tuple]) -> None:
+    for sent in (1, "1"):
+        assert post(wire, LOAD, {"artifact": sent, "name": "x"}).status == 200
+    assert calls == 2 * [(control.LoadRequest(name="x", artifact="1"), "key ops")]
+
+
+def test_one_more_replica_is_asked_for_by_name(wire: Wire, calls: list[tuple]) -> None:
+    assert post(wire, LOAD, {"path": "a", "name": "x", "another": True}).status == 200
+    assert calls == [(control.LoadRequest(name="x", path="a", another=True), "key ops")]
+
+
 def test_unload(wire: Wire, calls: list[tuple]) -> None:
     """S7, D4."""
     answer = post(wire, UNLOAD, {"name": "x"})
@@ -74,6 +85,9 @@ BAD = [
     (LOAD, {"name": "x", "path": "a", "dies": [0] * 65}, "dies"),
     (LOAD, {"name": "x", "path": "a", "quantize": 1}, "quantize"),
     (LOAD, {"name": "x", "path": "a", "wait": "no"}, "wait"),
+    (LOAD, {"name": "x", "artifact": True}, "artifact"),
+    (LOAD, {"name": "x", "artifact": 1.5}, "artifact"),
+    (LOAD, {"name": "x", "path": "a", "another": 1}, "another"),
     (UNLOAD, {}, "name"),
     (UNLOAD, {"name": "x", "replica_id": "y"}, "name"),
     (UNLOAD, {"name": "x", "mode": "kill"}, "mode"),

@@ -1,0 +1,90 @@
+"""What a load by request asks of the registry. Nothing is running: the rows are the outcome."""
+
+from __future__ import annotations
+
+import pytest
+
+from inference import control
+from registry.errors import NameInUse, PlacementRefused
+from registry.models import AuditEvent, Replica
+from registry.services import artifact_register, replica_request_unload, replica_transition
+from registry.states import State
+
+pytestmark = pytest.mark.django_db
+
+GIB = 1 << 30
+
+
+@pytest.fixture(autouse=True)
+def host_memory(monkeypatch):
+    """One GiB, until a test takes it away."""
+    available = [GIB]
+    monkeypatch.setattr(control, "available_bytes", lambda: available[0])
+    return available
+
+
+def make_artifact(digit="0"):
+    return artifact_register(
+        path=f"/m/{digit}.gguf",
+        digest=f"sha256:{digit * 64}",
+        source="test",
+        info={"weight_bytes": GIB // 2, "context_len": 1024},
+    )
+
+
+@pytest.fixture
+def artifact(db):
+    return make_artifact()
+
+
+def load(artifact, name="chat", **changes):
+    request = control.LoadRequest(name=name, artifact=str(artifact.pk), wait=False, **changes)
+    return control.load(request, "key ops")
+
+
+def test_repeating_a_load_finds_its_replica(artifact):
+    """Also when the memory would not do for a second one."""
+    first = load(artifact)
+    replica_transition(first.replica_id, State.PLACED)
+    again = load(artifact)
+    assert (again.replica_id, again.state) == (first.replica_id, "placed")
+    assert Replica.objects.count() == 1
+    assert AuditEvent.objects.first().detail["replica"] == first.replica_id
+
+
+def test_a_load_that_holds_its_memory_is_not_measured_again(artifact, host_memory):
+    first = load(artifact)
+    replica_transition(first.replica_id, State.PLACED)
+    host_memory[0] = 0
+    assert load(artifact).replica_id == first.replica_id
+    with pytest.raises(PlacementRefused):
+        load(artifact, another=True)
+
+
+def test_one_more_can_be_asked_for(artifact):
+    assert load(artifact).replica_id != load(artifact, another=True).replica_id
+
+
+def test_other_names_are_other_replicas(artifact):
+    assert load(artifact).replica_id != load(artifact, "other").replica_id
+
+
+def test_another_file_does_not_get_a_name_in_use(artifact):
+    load(artifact)
+    with pytest.raises(NameInUse):
+        load(make_artifact("1"))
+
+
+def test_a_failed_load_is_tried_again(artifact):
+    first = load(artifact)
+    replica_transition(first.replica_id, State.FAILED, reason="No room.")
+    again = load(artifact)
+    assert (again.replica_id, again.state, again.reason) == (first.replica_id, "requested", "")
+
+
+def test_what_is_being_unloaded_is_loaded_anew(artifact):
+    first = load(artifact)
+    for state in (State.PLACED, State.LOADING, State.READY):
+        replica_transition(first.replica_id, state)
+    replica_request_unload(wanted="chat", actor="test")
+    assert load(artifact).replica_id != first.replica_id
