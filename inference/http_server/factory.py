@@ -35,9 +35,6 @@ class ConnectionFactory(HTTPFactory):  # type: ignore[misc]  # daphne is untyped
         if not self.is_open:
             return None
         if len(self.connections) >= self.limits.max_connections:
-            # Those that became WebSockets tell nobody here when they end.
-            self.connections = {each for each in self.connections if each.transport.connected}
-        if len(self.connections) >= self.limits.max_connections:
             if self._num_refused >= self.limits.max_refused_connections:
                 return None
             refusal = TooManyConnections(self.limits.max_connections)
@@ -58,14 +55,6 @@ class ConnectionFactory(HTTPFactory):  # type: ignore[misc]  # daphne is untyped
             self._num_refused -= 1
         self.connections.discard(connection)
         self._on_closed()
-
-    @property
-    def num_serving(self) -> int:
-        """Connections that still speak HTTP."""
-        return sum(
-            each.transport.connected and each.transport.protocol is each
-            for each in self.connections
-        )
 
     def log(self, request: Any) -> None:
         """Nothing: the application logs its requests itself."""

@@ -25,6 +25,11 @@ class Request(WebRequest):  # type: ignore[misc]  # daphne is untyped
         super().__init__(channel, queued, parsePOSTFormSubmission=False)
         self._num_body_bytes = self._num_body_pieces = 0
 
+    def process(self) -> None:
+        # HTTP lets a server ignore it. The application speaks no WebSocket; daphne would start one.
+        self.requestHeaders.removeHeader(b"Upgrade")
+        super().process()
+
     def gotLength(self, length: int | None) -> None:
         # Closed by the request's own end, whichever it is.
         self.content = SpooledTemporaryFile(  # noqa: SIM115

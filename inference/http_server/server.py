@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 # First, because it installs the reactor that everything else of Twisted then finds.
 from daphne.server import Server as DaphneServer
-from daphne.server import WebSocketFactory
 from twisted.internet import defer, reactor
 from twisted.internet.endpoints import serverFromString
 from twisted.logger import globalLogBeginner
@@ -86,15 +85,7 @@ class Server(DaphneServer):  # type: ignore[misc]  # daphne is untyped
         self.http_factory = ConnectionFactory(
             self, self.limits, self.translate, self._stop_when_drained
         )
-        self.ws_factory = WebSocketFactory(self, server=self.server_name)
-        self.ws_factory.setProtocolOptions(
-            autoPingTimeout=self.ping_timeout,
-            openHandshakeTimeout=self.websocket_handshake_timeout,
-            maxMessagePayloadSize=self.websocket_max_message_size,
-            maxFramePayloadSize=self.websocket_max_frame_size,
-        )
         reactor.callLater(1, self.application_checker)
-        reactor.callLater(2, self.timeout_checker)
         for description in self.endpoints:
             listening = serverFromString(reactor, description).listen(self.http_factory)
             listening.addCallbacks(self.listen_success, self.listen_error)
@@ -126,7 +117,7 @@ class Server(DaphneServer):  # type: ignore[misc]  # daphne is untyped
             port.stopListening()
         for connection in tuple(self.http_factory.connections):
             connection.drain()
-        logger.info("shutting down; %d connections are busy", self.http_factory.num_serving)
+        logger.info("shutting down; %d connections are busy", len(self.http_factory.connections))
         self._patience.set(self._shutdown_s, self._run_out_of_patience)
         self._stop_when_drained()
 
@@ -134,12 +125,12 @@ class Server(DaphneServer):  # type: ignore[misc]  # daphne is untyped
         reactor.callFromThread(self.shut_down)
 
     def _stop_when_drained(self) -> None:
-        if self._is_draining and not self.http_factory.num_serving:
+        if self._is_draining and not self.http_factory.connections:
             self._patience.clear()
             self.stop()
 
     def _run_out_of_patience(self) -> None:
-        logger.warning("%d requests are ended by the shutdown", self.http_factory.num_serving)
+        logger.warning("%d requests are ended by the shutdown", len(self.http_factory.connections))
         threading.Thread(target=self._end_requests, name="end-requests", daemon=True).start()
         self._patience.set(LAST_WORDS_S, self.stop)
 

@@ -131,3 +131,12 @@ def test_a_client_that_leaves_within_its_request_leaves_nothing(
     with server.connect() as connection:
         connection.sendall(raw)
         assert read_answer(connection).body == b"10"
+
+
+def test_an_upgrade_is_not_made(serve: Serve) -> None:
+    """No WebSockets here: the request is answered as what it is otherwise."""
+    upgrade = {"Upgrade": "websocket", "Sec_WebSocket_Key": "dGhlIHNhbXBsZSBub25jZQ=="}
+    with serve().connect() as connection:
+        connection.sendall(request_bytes("GET", "/", Sec_WebSocket_Version="13", **upgrade))
+        answer = read_answer(connection)
+    assert (answer.status, answer.body) == (200, b"0")
