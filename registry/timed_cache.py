@@ -39,11 +39,13 @@ class TimedCache(Generic[T]):
                     self._values.popitem(last=False)
         return value
 
-    def peek(self, key: str) -> T | None:
+    def peek(self, key: str, *, though_old: bool = False) -> T | None:
         """The value kept under `key`, if there is one: never waits for a load."""
         with self._lock:
             kept = self._values.get(key)
-            return kept[1] if kept is not None and self._clock() < kept[0] else None
+            if kept is None or (self._clock() >= kept[0] and not though_old):
+                return None
+            return kept[1]
 
     def clear(self) -> None:
         with self._lock:

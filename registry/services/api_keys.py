@@ -6,11 +6,12 @@ the whole only the SHA-256 is kept.
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Iterable
 from datetime import datetime
 
-from django.db import transaction
+from django.db import DatabaseError, transaction
 from django.utils import timezone
 
 from registry.errors import ApiKeyNameInUse, ApiKeyNotFound, InvalidValue
@@ -18,6 +19,8 @@ from registry.key_policy import ApiKeyInfo, KeyPolicy, token_digest
 from registry.models import SCOPES, ApiKey
 from registry.services.audit import audited
 from registry.timed_cache import TimedCache
+
+logger = logging.getLogger(__name__)
 
 POLICY_TTL_S = 1.0  # how long a change made by another process may go unnoticed
 _policy: TimedCache[KeyPolicy] = TimedCache(POLICY_TTL_S, max_len=1)
@@ -64,12 +67,24 @@ def api_key_check(token: str) -> ApiKeyInfo | None:
 
 def key_policy() -> KeyPolicy:
     """All keys, as they were at most POLICY_TTL_S ago; changes of this process show at once."""
-    return _policy.get("", _read_policy)
+    return _policy.get("", _read_policy_if_possible)
 
 
 def key_policy_in_memory() -> KeyPolicy | None:
     """The same without a query; None when it must be read again."""
     return _policy.peek("")
+
+
+def _read_policy_if_possible() -> KeyPolicy:
+    """While the database cannot be read, keys that were known go on working."""
+    try:
+        return _read_policy()
+    except DatabaseError:
+        known = _policy.peek("", though_old=True)
+        if known is None:
+            raise
+        logger.warning("the API keys cannot be read; those known before are still accepted")
+        return known
 
 
 def _read_policy() -> KeyPolicy:

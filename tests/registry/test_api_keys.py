@@ -7,6 +7,7 @@ import re
 from datetime import timedelta
 
 import pytest
+from django.db import OperationalError
 from django.utils import timezone
 
 from registry.errors import ApiKeyNameInUse, ApiKeyNotFound, InvalidValue
@@ -163,3 +164,22 @@ def test_many_keys_are_told_apart():
     holders = {name: api_key_check(secret) for secret, name in made.items()}
     assert holders.pop("7") is None
     assert all(holder.name == name for name, holder in holders.items())
+
+
+def test_known_keys_outlive_the_database(monkeypatch):
+    """Generation goes on while it is away; nobody who was unknown is let in."""
+    _key, secret = create()
+    now = [100.0]
+    monkeypatch.setattr(api_keys._policy, "_clock", lambda: now[0])
+    assert api_key_check(secret) is not None
+
+    def fail():
+        raise OperationalError("gone")
+
+    monkeypatch.setattr(api_keys, "_read_policy", fail)
+    now[0] += 60
+    assert api_key_check(secret) is not None
+    assert api_key_check("pn-00000000-x") is None
+    api_keys._policy.clear()
+    with pytest.raises(OperationalError):
+        api_key_check(secret)
