@@ -153,6 +153,7 @@ RULES: Mapping[type[BaseException], Rule] = {
     NotStarted: Rule(503, _SERVER, "not_started", retry_after_s=2),
     NoModelLoaded: Rule(503, _SERVER, "no_model_loaded", retry_after_s=30, retry_helps=False),
     http.TooManyConnections: Rule(503, _SERVER, "too_many_connections", retry_after_s=5),
+    http.TooManyBodies: Rule(503, _SERVER, "server_busy", retry_after_s=5),
     http.ShuttingDown: Rule(503, _SERVER, "shutting_down", retry_after_s=10),
     ModelDraining: Rule(503, _SERVER, "model_unloading", retry_after_s=10),
     engine.MemoryPressure: Rule(503, _SERVER, "server_busy", retry_after_s=5),

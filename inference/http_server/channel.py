@@ -18,6 +18,7 @@ from inference.http_server.errors import (
     MalformedRequest,
     RequestTooSlow,
     ShuttingDown,
+    TooManyBodies,
 )
 from inference.http_server.refusal import refusal_bytes
 
@@ -45,6 +46,7 @@ class Connection(http.HTTPChannel):  # type: ignore[misc]  # Twisted is followed
         self._stall = Deadline(factory.reactor)
         self._is_idle = True  # nothing of the next request has come
         self.is_refused = False
+        self._num_body_bytes = 0  # of the request that arrives or is with the application
         self.writable = asyncio.Event()
         self.writable.set()
 
@@ -63,6 +65,7 @@ class Connection(http.HTTPChannel):  # type: ignore[misc]  # Twisted is followed
         self._arrival.clear()
         self._stall.clear()
         self.writable.set()
+        self._forget_body()
         super().connectionLost(reason)
         self.factory.closed(self)
 
@@ -144,7 +147,21 @@ class Connection(http.HTTPChannel):  # type: ignore[misc]  # Twisted is followed
             self._arrival.clear()
             super().allContentReceived()
 
+    def count_body(self, num_bytes: int) -> None:
+        """More of the body has come. Refuses it if it, or all of them, are too much."""
+        self._num_body_bytes += num_bytes
+        self.factory.num_body_bytes += num_bytes
+        if self._num_body_bytes > self.limits.max_body_bytes:
+            self.refuse(BodyTooLarge(self.limits.max_body_bytes))
+        elif self.factory.num_body_bytes > self.limits.max_bodies_bytes:
+            self.refuse(TooManyBodies(self.limits.max_bodies_bytes))
+
+    def _forget_body(self) -> None:
+        self.factory.num_body_bytes -= self._num_body_bytes
+        self._num_body_bytes = 0
+
     def requestDone(self, request: http.Request) -> None:
+        self._forget_body()
         self._is_idle = True
         self._arrival.set(self.limits.idle_s, self.loseConnection)
         super().requestDone(request)

@@ -25,6 +25,14 @@ class BodyTooLarge(HttpError):
         super().__init__(f"The request body is larger than {limit_bytes} bytes.")
 
 
+class TooManyBodies(HttpError):
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        super().__init__(
+            f"The bodies of unanswered requests fill the {limit_bytes} bytes there are; retry shortly."
+        )
+
+
 class RequestTooSlow(HttpError):
     def __init__(self, part: str, deadline_s: float) -> None:
         self.part, self.deadline_s = part, deadline_s

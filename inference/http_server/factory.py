@@ -28,6 +28,7 @@ class ConnectionFactory(HTTPFactory):  # type: ignore[misc]  # daphne is untyped
         self.limits, self.translate, self._on_closed = limits, translate, on_closed
         self.connections: set[Connection] = set()
         self.is_open = True  # to new connections
+        self.num_body_bytes = 0  # of requests that are not answered yet
         self._num_refused = 0
 
     def buildProtocol(self, addr: Any) -> Connection | None:

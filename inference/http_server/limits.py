@@ -17,6 +17,7 @@ class Limits:
     """
 
     max_body_bytes: int = 8 << 20
+    max_bodies_bytes: int = 256 << 20  # of all requests that are not answered yet
     max_body_pieces: int = 1 << 16  # of a chunked body: each costs time, however small it is
     max_body_memory_bytes: int = 32 << 10  # of one body while it arrives; the rest waits in a file
     max_headers: int = 128

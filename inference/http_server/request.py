@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from daphne.http_protocol import WebRequest
 
-from inference.http_server.errors import BodyTooLarge, MalformedRequest
+from inference.http_server.errors import MalformedRequest
 from inference.http_server.refusal import refusal_headers
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class Request(WebRequest):  # type: ignore[misc]  # daphne is untyped
     def __init__(self, channel: Connection, queued: bool = False) -> None:
         # Forms are the application's to parse, off the event loop.
         super().__init__(channel, queued, parsePOSTFormSubmission=False)
-        self._num_body_bytes = self._num_body_pieces = 0
+        self._num_body_pieces = 0
 
     def process(self) -> None:
         # HTTP lets a server ignore it. The application speaks no WebSocket; daphne would start one.
@@ -37,16 +37,13 @@ class Request(WebRequest):  # type: ignore[misc]  # daphne is untyped
         )
 
     def handleContentChunk(self, data: bytes) -> None:
-        if self.channel.is_refused:
-            return
-        limits = self.channel.limits
-        self._num_body_bytes += len(data)
+        channel = self.channel
         self._num_body_pieces += 1
-        if self._num_body_bytes > limits.max_body_bytes:
-            self.channel.refuse(BodyTooLarge(limits.max_body_bytes))
-        elif self.channel.length is None and self._num_body_pieces > limits.max_body_pieces:
-            self.channel.refuse(MalformedRequest("its body comes in too many chunks"))
-        else:
+        if channel.length is None and self._num_body_pieces > channel.limits.max_body_pieces:
+            channel.refuse(MalformedRequest("its body comes in too many chunks"))
+        if not channel.is_refused:
+            channel.count_body(len(data))
+        if not channel.is_refused:
             super().handleContentChunk(data)
 
     def handle_reply(self, message: dict[str, Any]) -> None:

@@ -62,6 +62,7 @@ SHAPES = [
     (api.NotStarted(), 503, SERVER, "not_started", None, {"Retry-After": "2"}),
     (NoModelLoaded(), 503, SERVER, "no_model_loaded", None, {"Retry-After": "30"} | NO_RETRY),
     (http.TooManyConnections(9), 503, SERVER, "too_many_connections", None, {"Retry-After": "5"}),
+    (http.TooManyBodies(9), 503, SERVER, "server_busy", None, {"Retry-After": "5"}),
     (http.ShuttingDown(), 503, SERVER, "shutting_down", None, {"Retry-After": "10"}),
     (ModelDraining("x"), 503, SERVER, "model_unloading", None, {"Retry-After": "10"}),
     (engine.MemoryPressure(32), 503, SERVER, "server_busy", None, {"Retry-After": "5"}),

@@ -10,7 +10,7 @@ import pytest
 
 from inference.http_server.limits import Limits
 from tests.fakes.live_server import LiveServer
-from tests.inference.api.wire import Answer, read_answer, request_bytes
+from tests.inference.api.wire import Answer, read_answer, request_bytes, wait_until
 from tests.inference.http_server.conftest import Serve
 
 MIB = 1 << 20
@@ -102,6 +102,25 @@ def test_a_body_up_to_the_limit_is_taken(serve: Serve, length: int) -> None:
         head = CHUNKED.replace(b"Host", b"Connection: close\r\nHost")
         connection.sendall(head + framed + b"0\r\n\r\n")
         assert read_answer(connection).body == str(length).encode()
+
+
+def test_all_bodies_together_are_bounded(serve: Serve) -> None:
+    """And what is given back can be had again, whether it was answered, refused or left."""
+    server = serve(max_bodies_bytes=250_000, linger_s=0.05)
+    for _ in range(3):
+        with server.connect() as first, server.connect() as second, server.connect() as third:
+            for connection in (first, second):
+                connection.sendall(length_head(100_001) + b"x" * 100_000)
+            third.sendall(length_head(100_001) + b"x" * 100_000)
+            answer = refused(third)
+            assert answer.status == 503
+            assert answer.error["code"] == "server_busy"
+            first.sendall(b"x")
+            first.recv(1000)
+        wait_until(lambda: is_alive(server))
+    with server.connect() as connection:
+        connection.sendall(request_bytes("POST", "/", b"x" * 240_000))
+        assert read_answer(connection).body == b"240000"
 
 
 def test_too_many_chunks_are_refused(serve: Serve) -> None:
