@@ -5,6 +5,7 @@ Owns the order of the stages. Each of them lives in a module of its own.
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from inference.api.auth import inference_caller
@@ -48,6 +49,7 @@ MAX_CHOICES_AT_ONCE = 8  # a long list of prompts must not fill the queue by its
 
 @endpoint("POST")
 async def chat_completions(request: HttpRequest) -> HttpResponseBase:
+    started_s = time.monotonic()
     caller = await inference_caller(request)
     body = await read_body(request, CHAT_DECODER)
     refuse_unsupported(body.fields, CHAT)
@@ -60,7 +62,7 @@ async def chat_completions(request: HttpRequest) -> HttpResponseBase:
     sequence = _sequence(identity.id, prompt, sampling, replica, caller, session_id)
     splitter = ChannelSplitter(prompt.opens_reasoning)
     stops = chat.stops + replica.text.chat_stops
-    record = _record(request, identity, replica, caller, chat)
+    record = _record(request, identity, replica, caller, chat, started_s)
     items = _interleaved([generate(replica, sequence, stops, splitter, record.begin_choice())])
     reply = ChatReply(
         identity, replica.text.tokenizer, chat.num_logprobs is not None, chat.include_usage
@@ -72,6 +74,7 @@ async def chat_completions(request: HttpRequest) -> HttpResponseBase:
 
 @endpoint("POST")
 async def completions(request: HttpRequest) -> HttpResponseBase:
+    started_s = time.monotonic()
     caller = await inference_caller(request)
     body = await read_body(request, COMPLETION_DECODER)
     refuse_unsupported(body.fields, COMPLETION)
@@ -84,7 +87,7 @@ async def completions(request: HttpRequest) -> HttpResponseBase:
     sequences = [
         _sequence(identity.id, each, sampling, replica, caller, session_id) for each in prompts
     ]
-    record = _record(request, identity, replica, caller, completion)
+    record = _record(request, identity, replica, caller, completion, started_s)
     items = _interleaved(
         [
             generate(replica, each, completion.stops, None, record.begin_choice())
@@ -115,6 +118,7 @@ def _record(
     replica: ServedReplica,
     caller: Caller,
     fields: GenerationFields,
+    started_s: float,
 ) -> RequestRecord:
     """Kept from now on, and ended with what the request holds."""
     record = RequestRecord(
@@ -125,6 +129,7 @@ def _record(
         model=replica.served_name,
         replica_id=replica.replica_id,
         is_stream=bool(fields.stream),
+        started_s=started_s,
     )
     RECORDS.add(record)
     held.get().callback(record.end)

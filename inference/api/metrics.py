@@ -44,7 +44,7 @@ REQUESTS_FINISHED = Counter(
 )
 TTFT_S = Histogram(
     "pantheon_time_to_first_token_seconds",
-    "From the request's replica to its first token.",
+    "From a generation request's arrival to its first token.",
     LABELS,
     buckets=_LONG_S,
     registry=None,
@@ -58,7 +58,7 @@ INTER_TOKEN_S = Histogram(
 )
 DURATION_S = Histogram(
     "pantheon_request_seconds",
-    "From a generation request's replica to its end.",
+    "From a generation request's arrival to its end.",
     LABELS,
     buckets=_LONG_S,
     registry=None,

@@ -75,7 +75,10 @@ class ChoiceRecord:
 
 @dataclass(eq=False)
 class RequestRecord:
-    """Begun when a request has its replica. `error` is the code of what ended it, if anything did."""
+    """Kept from when a request has its replica. `error` is the code of what ended it, if anything did.
+
+    started_s: by the monotonic clock, when its body had arrived and before it was read.
+    """
 
     request_id: str
     completion_id: str
@@ -84,12 +87,15 @@ class RequestRecord:
     model: str
     replica_id: str
     is_stream: bool
-    started_unix_s: float = field(default_factory=time.time)
+    started_s: float
     choices: list[ChoiceRecord] = field(default_factory=list)
     ttft_s: float | None = None
     duration_s: float | None = None
     error: str = ""
-    _started_s: float = field(default_factory=time.monotonic)
+
+    @property
+    def started_unix_s(self) -> float:
+        return time.time() - (time.monotonic() - self.started_s)
 
     @property
     def labels(self) -> tuple[str, str]:
@@ -115,12 +121,12 @@ class RequestRecord:
 
     def first_token(self, now_s: float) -> None:
         if self.ttft_s is None:
-            self.ttft_s = now_s - self._started_s
+            self.ttft_s = now_s - self.started_s
             metrics.TTFT_S.labels(*self.labels).observe(self.ttft_s)
 
     def end(self) -> None:
         """The request is over, however it ended."""
-        self.duration_s = time.monotonic() - self._started_s
+        self.duration_s = time.monotonic() - self.started_s
         for each in self.choices:
             each.settle()
         metrics.DURATION_S.labels(*self.labels).observe(self.duration_s)

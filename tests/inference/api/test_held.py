@@ -24,7 +24,7 @@ async def test_closing_it_aborts_a_begun_stream(serving: FakeServing) -> None:
     with ExitStack() as holding:
         held.set(holding)
         replica = lease_replica("tiny", session_id="", tenant="")
-        record = RequestRecord("id", "c", "/", "", "tiny", "r0", is_stream=True).begin_choice()
+        record = RequestRecord("id", "c", "/", "", "tiny", "r0", True, 0.0).begin_choice()
         items = generate(replica, SequenceRequest("id", (1, 2), 50), (), None, record)
         assert await anext(items) == Delta(
             "a", tokens=(PlacedToken(Token(serving.script.ids[0]), 0),)

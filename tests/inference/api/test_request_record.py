@@ -129,8 +129,7 @@ def test_a_record_is_for_its_own_key_and_for_operators(
 def test_the_ring_keeps_the_newest() -> None:
     ring = RecordRing(3)
     made = [
-        RequestRecord(str(i % 5), f"c{i}", "/", "t", "tiny", "r0", is_stream=False)
-        for i in range(7)
+        RequestRecord(str(i % 5), f"c{i}", "/", "t", "tiny", "r0", False, 0.0) for i in range(7)
     ]
     for each in made:
         ring.add(each)
