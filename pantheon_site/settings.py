@@ -116,10 +116,18 @@ SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 SESSION_COOKIE_HTTPONLY = True
 
+# Inline, so that no browser asks for /favicon.ico: a die with its pins.
+_ICON = (
+    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E"
+    "%3Cpath d='M5 0v16M8 0v16M11 0v16M0 5h16M0 8h16M0 11h16' stroke='%239333ea'/%3E"
+    "%3Crect x='3' y='3' width='10' height='10' rx='2' fill='%239333ea'/%3E%3C/svg%3E"
+)
+
 UNFOLD = {
     "SITE_TITLE": "Pantheon",
     "SITE_HEADER": "Pantheon",
     "SITE_SYMBOL": "memory",
+    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": _ICON}],
     "SHOW_HISTORY": True,
 }
 

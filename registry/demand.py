@@ -27,6 +27,7 @@ def artifact_demand(artifact: Artifact, context_len: int = 0) -> Demand:
         kv_bytes=kv_tokens * artifact.kv_bytes_per_token,
         scratch_bytes=SCRATCH_BYTES,
         context_len=actual,
+        kv_tokens=kv_tokens,
     )
 
 

@@ -25,6 +25,7 @@ class Demand:
     kv_bytes: int
     scratch_bytes: int
     context_len: int
+    kv_tokens: int  # positions in the KV memory, shared by all sequences
 
     @property
     def total_bytes(self) -> int:
@@ -36,8 +37,8 @@ class Demand:
     def describe(self) -> str:
         return (
             f"{self.name} needs {format_bytes(self.total_bytes)} (weights"
-            f" {format_bytes(self.weight_bytes)}, KV memory {format_bytes(self.kv_bytes)} for"
-            f" {self.context_len} tokens of context)"
+            f" {format_bytes(self.weight_bytes)}, KV memory {format_bytes(self.kv_bytes)}:"
+            f" {self.kv_tokens:,} positions for a context length of {self.context_len:,} tokens)"
         )
 
 

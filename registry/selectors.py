@@ -76,6 +76,10 @@ def artifact_of_source(source: str) -> Artifact | None:
     return Artifact.objects.filter(source=source).order_by("-pk").first()
 
 
+def newest_artifacts(limit: int) -> list[Artifact]:
+    return list(Artifact.objects.order_by("-pk")[:limit])
+
+
 def replicas_overview() -> list[Replica]:
     """Every replica that is not unloaded, by name."""
     live = Replica.objects.filter(state__in=LIVE).select_related("artifact")

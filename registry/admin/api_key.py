@@ -12,7 +12,7 @@ from unfold.enums import ActionVariant
 
 from registry import services
 from registry.admin.base import ReadOnlyAdmin, action, actor_of, display
-from registry.admin.confirmation import Confirmation, confirm, nothing_to_do, row_or_404
+from registry.admin.confirmation import Confirmation, Done, confirm, nothing_to_do, row_or_404
 from registry.admin.forms import ApiKeyForm
 from registry.models import ApiKey
 
@@ -80,9 +80,9 @@ class ApiKeyAdmin(ReadOnlyAdmin):
         if key.revoked_at is not None:
             return nothing_to_do(request, key, f"{key} is revoked already.")
 
-        def effect(form: Any) -> str:
+        def effect(form: Any) -> Done:
             services.api_key_revoke(wanted=key.prefix, actor=actor_of(request))
-            return f"{key} is revoked."
+            return Done(f"{key} is revoked.")
 
         return confirm(
             self,

@@ -24,19 +24,25 @@ CONFIRMED = "confirmed"
 
 
 @dataclass(frozen=True)
+class Done:
+    """What an effect did, as a sentence, and where to look at it; empty: back to the row."""
+
+    said: str
+    url: str = ""
+
+
+@dataclass(frozen=True)
 class Confirmation:
-    """`effect` gets the valid form and returns the sentence that reports success."""
+    """`effect` gets the valid form; `form_class` makes one from what was sent and `initial`."""
 
     title: str
     submit: str
-    effect: Callable[[Any], str]
+    effect: Callable[[Any], Done]
     facts: Sequence[tuple[str, str]] = ()
     warning: str = ""
     is_dangerous: bool = False
-    form_class: type[forms.Form] = forms.Form
+    form_class: Callable[..., forms.Form] = forms.Form
     initial: dict[str, Any] = field(default_factory=dict)
-    # Where to go afterwards; empty: back to the row.
-    next_url: str = ""
 
 
 def row_or_404(model_admin: BaseAdmin, request: HttpRequest, object_id: str) -> Any:
@@ -59,9 +65,9 @@ def confirm(
         except RegistryError as error:
             form.add_error(None, str(error))
         else:
-            model_admin.log_change(request, row, done)
-            messages.success(request, done)
-            return HttpResponseRedirect(confirmation.next_url or back)
+            model_admin.log_change(request, row, done.said)
+            messages.success(request, done.said)
+            return HttpResponseRedirect(done.url or back)
     context = {
         **model_admin.admin_site.each_context(request),
         "title": confirmation.title,
@@ -89,9 +95,9 @@ def confirm_selected(
             form.add_error(None, str(error))
         else:
             for row in rows:
-                model_admin.log_change(request, row, done)
-            messages.success(request, done)
-            return HttpResponseRedirect(back)
+                model_admin.log_change(request, row, done.said)
+            messages.success(request, done.said)
+            return HttpResponseRedirect(done.url or back)
     kept = [(ACTION_CHECKBOX_NAME, str(row.pk)) for row in rows]
     context = {
         **model_admin.admin_site.each_context(request),

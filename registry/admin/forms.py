@@ -11,6 +11,7 @@ from unfold.widgets import (
     UnfoldAdminRadioSelectWidget,
     UnfoldAdminSplitDateTimeWidget,
     UnfoldAdminTextInputWidget,
+    UnfoldBooleanWidget,
 )
 
 from registry import services
@@ -26,6 +27,8 @@ else:
 
 
 class LoadForm(forms.Form):
+    """Asks only what the host and the model leave open."""
+
     served_name = forms.CharField(
         max_length=128,
         widget=UnfoldAdminTextInputWidget(),
@@ -45,8 +48,21 @@ class LoadForm(forms.Form):
         help_text="Die numbers separated by commas; empty: chosen for you, or the CPU.",
         error_messages={"invalid": "Write die numbers separated by commas, like 2,3."},
     )
+    another = forms.BooleanField(
+        label="One more replica",
+        required=False,
+        widget=UnfoldBooleanWidget(),
+        help_text="Of the same name, with memory of its own. Otherwise the one there is stays the only one.",
+    )
     # One page load is one request, however often its button is clicked.
     request_key = forms.CharField(max_length=64, widget=forms.HiddenInput())
+
+    def __init__(self, *args: Any, has_dies: bool, is_loaded: bool, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if not has_dies:
+            del self.fields["dies"]
+        if not is_loaded:
+            del self.fields["another"]
 
     def clean_served_name(self) -> str:
         name: str = self.cleaned_data["served_name"]

@@ -6,10 +6,11 @@ from typing import Any
 
 from django.contrib import admin
 from django.db.models import Q, QuerySet, Sum
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 
 from registry.admin.base import ReadOnlyAdmin, ReadOnlyInline
 from registry.models import BindingShare, Die
+from registry.selectors import NO_DIES
 from registry.sizes import format_bytes
 
 
@@ -40,8 +41,13 @@ class DieAdmin(ReadOnlyAdmin):
     list_display = ("ordinal", "card", "budget", "external", "bound", "failure", "measured_at")
     list_filter = ("card",)
     list_select_related = ("card",)
+    list_before_template = "admin/registry/no_dies.html"
     inlines = (ShareInline,)
     fields = ("ordinal", "card", "total", "budget", "external", "bound", "failure", "measured_at")
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        no_dies = "" if Die.objects.exists() else NO_DIES
+        return super().changelist_view(request, {**(extra_context or {}), "no_dies": no_dies})
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         held = Sum("shares__bound_bytes", filter=Q(shares__binding__released_at__isnull=True))

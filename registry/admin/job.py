@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 
 from registry import services
 from registry.admin.base import ReadOnlyAdmin, action, actor_of, display
-from registry.admin.confirmation import Confirmation, confirm, row_or_404
+from registry.admin.confirmation import Confirmation, Done, confirm, row_or_404
 from registry.admin.labels import JOB_LABELS
 from registry.models import Job
 
@@ -25,7 +25,7 @@ class JobAdmin(ReadOnlyAdmin):
     actions_detail = ("cancel",)
     fieldsets = (
         (None, {"fields": ("public_id", "kind", "subject", "state", "share", "message")}),
-        ("About", {"fields": ("artifact", "replica", "actor", "cancel_requested")}),
+        ("About", {"fields": ("artifact", "replica", "actor")}),
         ("Times", {"fields": ("created_at", "started_at", "finished_at")}),
     )
 
@@ -51,9 +51,9 @@ class JobAdmin(ReadOnlyAdmin):
     def cancel(self, request: HttpRequest, object_id: str) -> HttpResponse:
         job: Job = row_or_404(self, request, object_id)
 
-        def effect(form: Any) -> str:
+        def effect(form: Any) -> Done:
             services.job_request_cancel(job.pk, actor=actor_of(request))
-            return f"The {job} is being cancelled."
+            return Done(f"The {job} is being cancelled.")
 
         return confirm(
             self,

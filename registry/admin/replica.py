@@ -7,12 +7,14 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.utils.html import format_html
 from unfold.enums import ActionVariant
 
 from registry import services
-from registry.admin.base import ReadOnlyAdmin, ReadOnlyInline, action, actor_of, display
+from registry.admin.base import ReadOnlyAdmin, action, actor_of, display
 from registry.admin.confirmation import (
     Confirmation,
+    Done,
     confirm,
     confirm_selected,
     nothing_to_do,
@@ -20,7 +22,9 @@ from registry.admin.confirmation import (
 )
 from registry.admin.forms import UnloadForm
 from registry.admin.labels import STATE_LABELS
-from registry.models import Binding, Replica, ReplicaTransition
+from registry.admin.live import all_replicas_mark, page_or_anew, replica_mark
+from registry.admin.replica_history import BindingInline, TransitionInline
+from registry.models import Replica
 from registry.states import HELD, State, UnloadMode, Wanted
 
 EFFECTS_ON_STREAMS = {
@@ -31,16 +35,7 @@ EFFECTS_ON_STREAMS = {
 }
 
 
-class TransitionInline(ReadOnlyInline):
-    model = ReplicaTransition
-    verbose_name_plural = "history"
-    fields = readonly_fields = ("at", "old", "new", "reason")
-
-
-class BindingInline(ReadOnlyInline):
-    model = Binding
-    verbose_name_plural = "bindings"
-    fields = readonly_fields = ("id", "host_bytes", "created_at", "released_at")
+RUNNING_FIELDS = ["backend", "actual_context_len", "num_slots", "ready_at"]
 
 
 @admin.register(Replica)
@@ -48,6 +43,7 @@ class ReplicaAdmin(ReadOnlyAdmin):
     list_display = (
         "served_name",
         "artifact",
+        "shown_file",
         "shown_state",
         "shown_progress",
         "backend",
@@ -58,26 +54,39 @@ class ReplicaAdmin(ReadOnlyAdmin):
     list_select_related = ("artifact",)
     search_fields = ("served_name", "public_id", "artifact__name")
     ordering = ("served_name", "-created_at")
-    inlines = (TransitionInline, BindingInline)
     actions = ("unload_selected",)
     actions_row = ("unload",)
     actions_detail = ("unload", "cancel_unload", "retry")
+    list_before_template = "admin/registry/replica_list_watch.html"
     change_form_outer_before_template = "admin/registry/replica_progress.html"
-    fieldsets = (
-        (None, {"fields": ("public_id", "served_name", "artifact", "state", "wanted")}),
-        ("Why it failed", {"fields": ("failure_reason",)}),
-        (
-            "Running",
-            {"fields": ("backend", "actual_context_len", "num_slots", "ready_at", "shown_dies")},
-        ),
-        ("Asked for", {"fields": ("context_len", "quantize", "created_at", "changed_at")}),
-    )
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        mark = all_replicas_mark()
+        page = super().changelist_view(request, {**(extra_context or {}), "mark": mark})
+        return page_or_anew(request, mark, page)
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        replica = Replica.objects.filter(pk=object_id).first()
+        mark = replica_mark(replica) if replica is not None else ""
+        context = {**(extra_context or {}), "mark": mark}
+        page = super().change_view(request, object_id, form_url, context)
+        return page_or_anew(request, mark, page)
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        fieldsets = super().get_fieldsets(request, obj)
-        if obj is not None and obj.state != State.FAILED:
-            return [part for part in fieldsets if part[0] != "Why it failed"]
-        return fieldsets
+        """What means something for the replica as it is."""
+        asked = ["shown_context", "shown_dies"] if obj.dies else ["shown_context"]
+        parts = [
+            (None, ["public_id", "served_name", "artifact", "shown_file", "state", "wanted"]),
+            ("Why it failed", ["failure_reason"] if obj.state == State.FAILED else []),
+            ("Running", RUNNING_FIELDS if obj.num_slots else []),
+            ("Asked for", [*asked, "created_at", "changed_at"]),
+        ]
+        return [(title, {"fields": fields}) for title, fields in parts if fields]
+
+    def get_inlines(self, request: HttpRequest, obj: Any = None) -> Any:
+        return [TransitionInline, *([BindingInline] if obj.bindings.exists() else [])]
 
     def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
         """Of the buttons the user may press, those that make sense for the replica as it is."""
@@ -100,13 +109,22 @@ class ReplicaAdmin(ReadOnlyAdmin):
 
     @admin.display(description="dies")
     def shown_dies(self, replica: Replica) -> str:
-        return ", ".join(map(str, replica.dies)) or "none asked for: placement chooses, or the CPU"
+        return ", ".join(map(str, replica.dies))
+
+    @admin.display(description="context")
+    def shown_context(self, replica: Replica) -> str:
+        return f"{replica.context_len:,} tokens" if replica.context_len else "the server's default"
+
+    @admin.display(description="file")
+    def shown_file(self, replica: Replica) -> str:
+        return replica.artifact.file_name
 
     @admin.display(description="progress")
     def shown_progress(self, replica: Replica) -> str:
+        shown = replica.failure_reason[:120] if replica.state == State.FAILED else ""
         if replica.state in (State.PLACED, State.LOADING):
-            return f"{replica.phase} {replica.progress:.0%}".strip()
-        return replica.failure_reason[:120] if replica.state == State.FAILED else ""
+            shown = f"{replica.phase} {replica.progress:.0%}".strip()
+        return format_html('<span id="progress-{}">{}</span>', replica.pk, shown)
 
     @action(
         description="Unload…",
@@ -119,11 +137,11 @@ class ReplicaAdmin(ReadOnlyAdmin):
         if replica.state == State.UNLOADED:
             return nothing_to_do(request, replica, f"{replica} is unloaded already.")
 
-        def effect(form: UnloadForm) -> str:
+        def effect(form: UnloadForm) -> Done:
             services.replica_request_unload(
                 wanted=replica.pk, actor=actor_of(request), **form.cleaned_data
             )
-            return f"{replica} is being unloaded."
+            return Done(f"{replica} is being unloaded.")
 
         return confirm(
             self,
@@ -148,12 +166,12 @@ class ReplicaAdmin(ReadOnlyAdmin):
     def unload_selected(self, request: HttpRequest, selected: QuerySet[Replica]) -> HttpResponse:
         replicas = [r for r in selected.select_related("artifact") if r.state != State.UNLOADED]
 
-        def effect(form: UnloadForm) -> str:
+        def effect(form: UnloadForm) -> Done:
             for replica in replicas:
                 services.replica_request_unload(
                     wanted=replica.pk, actor=actor_of(request), **form.cleaned_data
                 )
-            return f"{len(replicas)} replicas are being unloaded."
+            return Done(f"{len(replicas)} replicas are being unloaded.")
 
         return confirm_selected(
             self,
@@ -180,9 +198,9 @@ class ReplicaAdmin(ReadOnlyAdmin):
     def cancel_unload(self, request: HttpRequest, object_id: str) -> HttpResponse:
         replica: Replica = row_or_404(self, request, object_id)
 
-        def effect(form: Any) -> str:
+        def effect(form: Any) -> Done:
             services.replica_cancel_unload(replica_id=replica.pk, actor=actor_of(request))
-            return f"{replica} stays loaded."
+            return Done(f"{replica} stays loaded.")
 
         return confirm(
             self,
@@ -200,9 +218,9 @@ class ReplicaAdmin(ReadOnlyAdmin):
     def retry(self, request: HttpRequest, object_id: str) -> HttpResponse:
         replica: Replica = row_or_404(self, request, object_id)
 
-        def effect(form: Any) -> str:
+        def effect(form: Any) -> Done:
             services.replica_retry(replica_id=replica.pk, actor=actor_of(request))
-            return f"{replica} is being loaded again."
+            return Done(f"{replica} is being loaded again.")
 
         return confirm(
             self,

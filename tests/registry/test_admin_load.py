@@ -50,6 +50,7 @@ def test_it_works(operator, artifact):
     replica = Replica.objects.get()
     assert (replica.served_name, replica.artifact, replica.context_len) == ("chat", artifact, 0)
     assert AuditEvent.objects.get().actor == "user:operator@example"
+    assert answer.url == reverse("admin:registry_replica_change", args=[replica.pk])
     assert "being loaded as &#x27;chat&#x27;" in operator.get(answer.url).content.decode()
 
 
@@ -58,6 +59,34 @@ def test_a_double_click_loads_once(operator, artifact):
     answers = [operator.post(url_of(artifact), sent) for _ in range(2)]
     assert [a.status_code for a in answers] == [302, 302]
     assert Replica.objects.count() == 1
+
+
+def test_the_page_says_whose_memory_it_is(operator, artifact):
+    """The positions of the pool, and how many share them; not the server's own memory."""
+    text = operator.get(url_of(artifact)).content.decode()
+    assert "90.0 MiB: 4,096 positions shared by 8 requests of up to 2,048 tokens" in text
+    assert "MiB for this model. The server itself takes some 250 MiB, once." in text
+
+
+def test_dies_are_asked_for_where_there_are_some(operator, artifact):
+    assert "dies" not in fields_of(operator.get(url_of(artifact)))
+
+
+def test_a_model_that_is_loaded_stays_the_only_one_unless_another_is_asked_for(operator, artifact):
+    """Its memory is not taken twice by somebody who did not know."""
+    first = replica_request(artifact=artifact, served_name="chat", actor=ACTOR)
+    sent = {**fields_of(operator.get(url_of(artifact))), "served_name": "chat"}
+    del sent["another"]  # a box that is not ticked
+    answer = operator.post(url_of(artifact), sent)
+    assert answer.url == reverse("admin:registry_replica_change", args=[first.pk])
+    assert Replica.objects.get() == first
+    sent = {**fields_of(operator.get(url_of(artifact))), "served_name": "chat", "another": "on"}
+    operator.post(url_of(artifact), sent)
+    assert Replica.objects.filter(served_name="chat").count() == 2
+
+
+def test_what_is_not_loaded_has_no_other(operator, artifact):
+    assert "another" not in fields_of(operator.get(url_of(artifact)))
 
 
 def test_what_does_not_fit_says_why(operator, make_artifact):
@@ -70,7 +99,9 @@ def test_what_does_not_fit_says_why(operator, make_artifact):
 
 
 def test_dies_are_previewed(operator, artifact, two_cards):
-    text = operator.get(url_of(artifact)).content.decode()
+    page = operator.get(url_of(artifact))
+    text = page.content.decode()
+    assert "dies" in fields_of(page)
     assert "Die 3 free" in text
     assert "die 0" in text
 
@@ -82,10 +113,10 @@ def test_dies_are_previewed(operator, artifact, two_cards):
         ({"served_name": ""}, "This field is required"),
         ({"context_len": "99999"}, "was trained for 2048 tokens"),
         ({"dies": "0;1"}, "Write die numbers separated by commas"),
-        ({"dies": "0"}, "There is no die 0 on this host"),
+        ({"dies": "7"}, "There is no die 7 on this host"),
     ],
 )
-def test_refusals_are_shown_on_the_page(operator, artifact, change, said):
+def test_refusals_are_shown_on_the_page(operator, artifact, two_cards, change, said):
     sent = {**fields_of(operator.get(url_of(artifact))), **change}
     answer = operator.post(url_of(artifact), sent)
     assert answer.status_code == 200

@@ -6,7 +6,7 @@ import pytest
 from django.urls import reverse
 
 from registry.models import Replica
-from registry.services import replica_request, replica_request_unload, replica_transition
+from registry.services import replica_request_unload, replica_transition
 from registry.states import State, Wanted
 from tests.registry.conftest import ACTOR
 from tests.registry.test_replica_unload import replica_in
@@ -24,6 +24,27 @@ def test_the_page_shows_state_and_history(operator, artifact):
     text = operator.get(url_of(replica, "change")).content.decode()
     for said in ("It needs 9.0 GiB", "requested", "placed", "loading", "Failed"):
         assert said in text
+
+
+def test_the_history_is_to_the_second(operator, artifact):
+    """Loads and drains are over in seconds."""
+    step = replica_in(artifact, State.LOADING).transitions.last()
+    text = operator.get(url_of(step.replica, "change")).content.decode()
+    assert f"{step.at:%Y-%m-%d %H:%M:%S}" in text
+
+
+@pytest.mark.parametrize("words", ["Quantize", "Running", "Why it failed", "dies"])
+def test_what_means_nothing_yet_is_not_shown(operator, artifact, words):
+    replica = replica_in(artifact, State.LOADING)
+    assert words not in operator.get(url_of(replica, "change")).content.decode()
+
+
+def test_what_runs_is_shown_once_it_does(operator, artifact):
+    replica = replica_in(artifact, State.LOADING)
+    replica_transition(replica.pk, State.READY, backend="cpu", actual_context_len=512, num_slots=8)
+    text = operator.get(url_of(replica, "change")).content.decode()
+    assert "Running" in text
+    assert "512" in text
 
 
 def test_nothing_can_be_edited(admin_client, artifact):
@@ -138,27 +159,6 @@ def test_without_the_permission_it_is_refused(as_group, artifact, page, method):
 
 def test_an_unknown_replica_is_not_found(operator, db):
     assert operator.get("/admin/registry/replica/nothing/unload/").status_code == 404
-
-
-def test_a_loading_replica_asks_for_itself_again(operator, artifact):
-    """Progress is live with JavaScript and a plain page without."""
-    replica = replica_in(artifact, State.LOADING)
-    assert "every 2s" in operator.get(url_of(replica, "change")).content.decode()
-    replica_transition(replica.pk, State.READY)
-    assert "every 2s" not in operator.get(url_of(replica, "change")).content.decode()
-
-
-def test_the_front_page_lists_what_is_loaded(operator, artifact):
-    assert "No model is loaded" in operator.get("/admin/").content.decode()
-    replica = replica_request(artifact=artifact, served_name="chat", actor=ACTOR)
-    text = operator.get("/admin/").content.decode()
-    assert url_of(replica, "change") in text
-    assert "Requested" in text
-
-
-def test_the_front_page_tells_strangers_nothing(as_group, artifact):
-    replica_request(artifact=artifact, served_name="chat", actor=ACTOR)
-    assert "chat" not in as_group().get("/admin/").content.decode()
 
 
 LIST = "/admin/registry/replica/"

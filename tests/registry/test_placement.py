@@ -20,6 +20,7 @@ def demand(weights_gib=1.0, kv_gib=0.0, scratch_gib=0.0, context_len=8192):
         int(kv_gib * GIB),
         int(scratch_gib * GIB),
         context_len,
+        2 * context_len,
     )
 
 
@@ -113,7 +114,10 @@ def test_too_little_host_memory_names_limit_and_fix():
     with pytest.raises(PlacementRefused) as refused:
         place_on_host(demand(5, 4, 0), 7 * GIB)
     reason = refused.value.reason
-    assert "Qwen3-8B needs 9.0 GiB (weights 5.0 GiB, KV memory 4.0 GiB for 8192 tokens" in reason
+    assert (
+        "Qwen3-8B needs 9.0 GiB (weights 5.0 GiB, KV memory 4.0 GiB: 16,384 positions for a context"
+        " length of 8,192 tokens)" in reason
+    )
     assert "but 7.0 GiB of host memory are available" in reason
     assert "lower the context length to 4096 tokens, unload another model or choose" in reason
 
@@ -198,5 +202,6 @@ def test_a_proposed_context_would_have_fitted(wanted, available):
         shorter = int(rest.split()[0])
         kv_bytes = wanted.kv_bytes * shorter // wanted.context_len
         place_on_host(
-            Demand("m", wanted.weight_bytes, kv_bytes, wanted.scratch_bytes, shorter), available
+            Demand("m", wanted.weight_bytes, kv_bytes, wanted.scratch_bytes, shorter, 2 * shorter),
+            available,
         )

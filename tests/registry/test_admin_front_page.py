@@ -1,0 +1,85 @@
+"""The front page of the admin site: what is loaded, what could be, and the buttons between them."""
+
+from __future__ import annotations
+
+import pytest
+from django.urls import reverse
+
+from registry.services import replica_request, replica_request_unload
+from registry.states import State
+from tests.registry.conftest import ACTOR
+from tests.registry.test_replica_unload import replica_in
+
+pytestmark = pytest.mark.django_db
+
+
+def front(client):
+    return client.get("/admin/").content.decode()
+
+
+def load_of(artifact):
+    return reverse("admin:registry_artifact_load", args=[artifact.pk])
+
+
+def unload_of(replica):
+    return reverse("admin:registry_replica_unload", args=[replica.pk])
+
+
+def test_it_lists_what_is_loaded(operator, artifact):
+    assert "No model is loaded" in front(operator)
+    replica = replica_request(artifact=artifact, served_name="chat", actor=ACTOR)
+    text = front(operator)
+    assert reverse("admin:registry_replica_change", args=[replica.pk]) in text
+    assert "Requested" in text
+    assert "SmolLM2-135M.gguf" in text
+
+
+def test_models_are_loaded_and_unloaded_from_it(operator, artifact):
+    replica = replica_in(artifact, State.READY)
+    text = front(operator)
+    assert "Load a model" in text
+    assert f'href="{load_of(artifact)}"' in text
+    assert f'href="{unload_of(replica)}"' in text
+
+
+def test_what_is_being_unloaded_has_no_button_for_it(operator, artifact):
+    replica = replica_in(artifact, State.READY)
+    replica_request_unload(wanted=replica.pk, actor=ACTOR)
+    assert unload_of(replica) not in front(operator)
+
+
+def test_without_a_model_file_it_says_how_to_get_one(operator, db):
+    assert "manage.py pull" in front(operator)
+
+
+def test_viewers_see_no_buttons(as_group, artifact):
+    replica = replica_in(artifact, State.READY)
+    text = front(as_group("viewer"))
+    assert "SmolLM2-135M.gguf" in text
+    assert "Load a model" not in text
+    assert load_of(artifact) not in text
+    assert unload_of(replica) not in text
+
+
+def test_it_tells_strangers_nothing(as_group, artifact):
+    replica_request(artifact=artifact, served_name="chat", actor=ACTOR)
+    text = front(as_group())
+    assert "chat" not in text
+    assert "SmolLM2" not in text
+
+
+def test_pages_bring_their_icon_along(client, db):
+    """No browser asks for /favicon.ico, which does not exist."""
+    assert (
+        '<link rel="icon" href="data:image/svg+xml,' in client.get("/admin/login/").content.decode()
+    )
+
+
+def test_a_host_without_dies_says_why(operator, db):
+    text = operator.get(reverse("admin:registry_die_changelist")).content.decode()
+    assert "No CUDA driver was found on this host; models run on the CPU." in text
+
+
+def test_a_host_with_dies_has_nothing_to_explain(operator, two_cards):
+    text = operator.get(reverse("admin:registry_die_changelist")).content.decode()
+    assert "No CUDA driver" not in text
