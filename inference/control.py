@@ -6,6 +6,7 @@ alone; the supervisor does the work.
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import asdict
 
@@ -119,7 +120,8 @@ def dies() -> DiesStatus:
 
 
 def wait_settled(replica: Replica, done: frozenset[str] = SETTLED) -> Replica:
-    while replica.state not in done:
+    """Until the replica is in such a state, or this process ends: nobody would change it any more."""
+    while replica.state not in done and threading.main_thread().is_alive():
         time.sleep(WAIT_POLL_S)
         replica.refresh_from_db()
     return replica

@@ -7,12 +7,13 @@ import this.
 from __future__ import annotations
 
 import atexit
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from django.conf import settings
 
 from accel.host import num_cores
+from inference.http_server.last_tasks import end_tasks_of_reactor
 from inference.loading import EngineSettings
 from inference.runtime import Runtime
 from inference.runtime_access import set_runtime
@@ -41,9 +42,12 @@ def engine_settings(values: dict[str, Any]) -> EngineSettings:
     )
 
 
-def start_engine(watcher: Callable[[LoadProgress], None] | None = None) -> Supervisor:
-    """Start the supervisor once; later calls return the same one. `watcher` sees every load's progress.
+def start_engine(
+    watcher: Callable[[LoadProgress], None] | None = None, load_first: Sequence[str] = ()
+) -> Supervisor:
+    """Start the supervisor once; later calls return the same one.
 
+    `watcher` sees every load's progress; names in `load_first` are loaded before others, in their order.
     Raises: AlreadyRunning.
     """
     global _supervisor
@@ -51,12 +55,22 @@ def start_engine(watcher: Callable[[LoadProgress], None] | None = None) -> Super
         values = settings.PANTHEON
         runtime = Runtime(strict_model=values["PANTHEON_STRICT_MODEL"])
         supervisor = Supervisor(
-            runtime, engine_settings(values), settings.DATA_DIR, values["PANTHEON_DRAIN_S"]
+            runtime,
+            engine_settings(values),
+            settings.DATA_DIR,
+            values["PANTHEON_DRAIN_S"],
+            load_first=load_first,
         )
         if watcher is not None:
             supervisor.watchers.append(watcher)
         supervisor.start()
         set_runtime(runtime)
-        atexit.register(supervisor.stop)
+        atexit.register(_stop, supervisor)
         _supervisor = supervisor
     return _supervisor
+
+
+def _stop(supervisor: Supervisor) -> None:
+    """However the process serves: requests end before the models do that they run on."""
+    end_tasks_of_reactor()
+    supervisor.stop()

@@ -1,17 +1,18 @@
 """The supervisor: turns what the database wants into loaded replicas, and tells it what became of them.
 
 Owns the only bridge between the ORM and the engine: one thread that reads what is wanted, one that
-loads (one upload at a time), one per draining replica. Runs no model and serves no request.
+loads (one replica at a time), one per draining replica. Runs no model and serves no request.
 """
 
 from __future__ import annotations
 
 import fcntl
 import logging
+import queue
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -37,6 +38,9 @@ logger = logging.getLogger(__name__)
 POLL_S = 2.0  # another process (a command) may change what is wanted without waking us
 PROGRESS_S = 0.25  # progress rows are written at most this often
 DRAIN_POLL_S = 0.25  # a drain looks this often whether it was forced or cancelled
+STOP_WAIT_S = (
+    15.0  # for the loader: a load ends at its next word of progress, such as between kernels
+)
 
 
 class AlreadyRunning(RuntimeError):
@@ -46,6 +50,10 @@ class AlreadyRunning(RuntimeError):
             f"Another Pantheon process serves the models of {lock_path.parent}; stop it first, or set"
             " PANTHEON_DATA_DIR to another folder."
         )
+
+
+class LoadStopped(Exception):
+    """The supervisor stops: the load in progress is given up where it stands."""
 
 
 @dataclass(frozen=True)
@@ -63,15 +71,25 @@ class Supervisor:
     """Start once per process; `stop` drains nothing and frees everything."""
 
     def __init__(
-        self, runtime: Runtime, settings: EngineSettings, data_dir: Path, drain_s: float
+        self,
+        runtime: Runtime,
+        settings: EngineSettings,
+        data_dir: Path,
+        drain_s: float,
+        *,
+        load_first: Sequence[str] = (),
     ) -> None:
+        """`load_first`: served names, in the order in which they are loaded before any others."""
+        self._rank = {name: rank for rank, name in enumerate(dict.fromkeys(load_first))}
         self._runtime, self._settings, self._drain_s = runtime, settings, drain_s
         self._pressure = PressureGauge(available_bytes)
         self._lock_path = data_dir / "engine.lock"
         self._lock_file: IO[str] | None = None
         self._wake = threading.Event()
         self._stopping = False
-        self._loader = ThreadPoolExecutor(1, thread_name_prefix="load")
+        self._to_load: queue.SimpleQueue[Replica | None] = queue.SimpleQueue()  # None: stop
+        # A daemon, unlike an executor's: the interpreter waits for those before anything can stop them.
+        self._loader = threading.Thread(target=self._load_all, name="load", daemon=True)
         self._thread = threading.Thread(target=self._run, name="supervisor", daemon=True)
         self._busy: set[str] = set()  # replicas some thread is loading or draining
         self._busy_lock = threading.Lock()
@@ -91,22 +109,33 @@ class Supervisor:
         for replica in services.replicas_reset_at_boot():
             logger.info("restoring %s (%s)", replica.served_name, replica.public_id)
         wanted_changed.connect(self._on_wanted_changed)
+        self._loader.start()
         self._thread.start()
 
     def stop(self) -> None:
-        """End every sequence with an error sentence and give all memory back."""
+        """End every sequence with an error sentence, give all memory back and say so in the database.
+
+        Safe to call twice. Waits for the step of a load in progress, some seconds while kernels compile.
+        """
+        if self._lock_file is None:
+            return
         self._stopping = True
         self._wake.set()
+        self._to_load.put(None)
         wanted_changed.disconnect(self._on_wanted_changed)
-        if self._thread.ident is not None:
-            self._thread.join(timeout=10)
-        self._loader.shutdown(wait=True, cancel_futures=True)
+        self._thread.join(STOP_WAIT_S)
+        self._loader.join(STOP_WAIT_S)
         self._pressure.stop()
         for replica in self._runtime.replicas():
-            self._runtime.remove(replica.replica_id)
-            replica.close("The server is shutting down.")
-        if self._lock_file is not None:
-            self._lock_file.close()
+            with suppress(KeyError):  # an unload was faster
+                self._runtime.remove(replica.replica_id)
+                replica.close("The server is shutting down.")
+        try:
+            services.replicas_stopped()
+        except DatabaseError:
+            logger.exception("the stop could not be recorded")
+        self._lock_file.close()
+        self._lock_file = None
 
     def _on_wanted_changed(self, **_: object) -> None:
         self._wake.set()
@@ -130,9 +159,12 @@ class Supervisor:
                 threading.Thread(
                     target=self._released, args=(self._unload, replica), name="unload", daemon=True
                 ).start()
-        for replica in selectors.replicas_to_load():
+        for replica in sorted(selectors.replicas_to_load(), key=self._turn):
             if self._claim(replica.public_id):
-                self._loader.submit(self._released, self._load, replica)
+                self._to_load.put(replica)
+
+    def _turn(self, replica: Replica) -> int:
+        return self._rank.get(replica.served_name, len(self._rank))
 
     def _claim(self, replica_id: str) -> bool:
         with self._busy_lock:
@@ -146,6 +178,8 @@ class Supervisor:
             work(replica)
         except InvalidTransition as error:
             logger.info("%s changed meanwhile: %s", replica.public_id, error)
+        except LoadStopped:
+            logger.info("%s was not loaded: the server stops", replica.served_name)
         except DatabaseError:
             logger.exception("the outcome of %s could not be recorded", replica.public_id)
         finally:
@@ -155,6 +189,10 @@ class Supervisor:
             self._wake.set()
 
     # ---- loading ---------------------------------------------------------------------------------
+
+    def _load_all(self) -> None:
+        while (replica := self._to_load.get()) is not None and not self._stopping:
+            self._released(self._load, replica)
 
     def _load(self, replica: Replica) -> None:
         name, replica_id = replica.served_name, replica.public_id
@@ -184,6 +222,9 @@ class Supervisor:
             services.replica_transition(replica_id, State.FAILED, reason=reason)
             self._tell(LoadProgress(name, "failed", 0.0, State.FAILED, reason))
             return
+        if self._stopping:
+            served.close("The server is shutting down.")
+            raise LoadStopped
         if services.replica_get(replica_id).wanted == Wanted.UNLOADED:
             served.close("The model was unloaded before it was ready.")
             services.replica_transition(replica_id, State.UNLOADED)
@@ -204,6 +245,8 @@ class Supervisor:
 
         def progress(phase: str, share: float) -> None:
             nonlocal written
+            if self._stopping:
+                raise LoadStopped
             self._tell(LoadProgress(replica.served_name, phase, share, State.LOADING))
             now = time.monotonic()
             if now - written >= PROGRESS_S:

@@ -86,14 +86,16 @@ class Connection(http.HTTPChannel):  # type: ignore[misc]  # Twisted is followed
         self.transport.resumeProducing()
         self._arrival.set(self.limits.linger_s, self.transport.abortConnection)
 
-    def drain(self) -> None:
-        """Finish the request that the application has, if any; take no other."""
+    def drain(self) -> bool:
+        """Finish the request that the application has, take no other; whether it has one."""
         if self._handlingRequest:
             self.persistent = 0
-        elif self._is_idle:
+            return True
+        if self._is_idle:
             self.loseConnection()
         else:
             self.refuse(ShuttingDown())
+        return False
 
     # ---- a request arrives --------------------------------------------------------------------------
 

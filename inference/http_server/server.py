@@ -19,6 +19,7 @@ from twisted.logger import globalLogBeginner
 
 from inference.http_server.deadline import Deadline
 from inference.http_server.factory import ConnectionFactory
+from inference.http_server.last_tasks import end_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 BACKLOG = 1024  # connections the kernel keeps until they are accepted
-LAST_WORDS_S = 3.0  # for the answers of requests that were ended, and for cancelled applications
+LAST_WORDS_S = 3.0  # for the answers of requests that were ended
 
 
 class Server(DaphneServer):  # type: ignore[misc]  # daphne is untyped
@@ -115,9 +116,13 @@ class Server(DaphneServer):  # type: ignore[misc]  # daphne is untyped
         self.http_factory.is_open = False
         for port in self._ports:
             port.stopListening()
-        for connection in tuple(self.http_factory.connections):
-            connection.drain()
-        logger.info("shutting down; %d connections are busy", len(self.http_factory.connections))
+        num_running = sum(connection.drain() for connection in tuple(self.http_factory.connections))
+        if num_running:
+            logger.info(
+                "finishing %s (up to %g s); Ctrl-C again stops at once",
+                _requests(num_running),
+                self._shutdown_s,
+            )
         self._patience.set(self._shutdown_s, self._run_out_of_patience)
         self._stop_when_drained()
 
@@ -130,7 +135,7 @@ class Server(DaphneServer):  # type: ignore[misc]  # daphne is untyped
             self.stop()
 
     def _run_out_of_patience(self) -> None:
-        logger.warning("%d requests are ended by the shutdown", len(self.http_factory.connections))
+        logger.warning("ending %s with an error", _requests(len(self.http_factory.connections)))
         threading.Thread(target=self._end_requests, name="end-requests", daemon=True).start()
         self._patience.set(LAST_WORDS_S, self.stop)
 
@@ -140,16 +145,10 @@ class Server(DaphneServer):  # type: ignore[misc]  # daphne is untyped
         elif not reactor._stopped:
             reactor.stop()
 
-    def kill_all_applications(self) -> defer.Deferred[Any] | None:
-        """Cancel what still runs, and wait for it, but not for ever."""
-        running = [
-            each
-            for details in self.connections.values()
-            if (each := details.get("application_instance")) is not None and not each.done()
-        ]
-        for each in running:
-            each.cancel()
-        if not running:
-            return None
-        waiting = asyncio.ensure_future(asyncio.wait(running, timeout=LAST_WORDS_S))
-        return defer.Deferred.fromFuture(waiting)
+    def kill_all_applications(self) -> defer.Deferred[Any]:
+        """Cancel what still runs, and wait for it: applications, and whatever tasks they have made."""
+        return defer.Deferred.fromFuture(asyncio.ensure_future(end_tasks()))
+
+
+def _requests(count: int) -> str:
+    return "1 request" if count == 1 else f"{count} requests"

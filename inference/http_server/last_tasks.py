@@ -1,0 +1,35 @@
+"""The asyncio tasks that are still there when a server ends. Knows nothing about what they do.
+
+`asyncio.run` ends them before it returns; Twisted's reactor does not, and an application that was
+cancelled may leave tasks of its own. A task that is only collected while the interpreter goes down
+runs its last lines in what is left of asyncio, which Python 3.11 answers with a segmentation fault.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import suppress
+
+TIMEOUT_S = 3.0
+
+
+async def end_tasks() -> None:
+    """Cancel every other task of this loop, and wait for them, but not for ever."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    if others:
+        await asyncio.wait(others, timeout=TIMEOUT_S)
+
+
+def end_tasks_of_reactor() -> None:
+    """The same from a thread without a loop, if this process has a reactor on asyncio."""
+    loop = getattr(sys.modules.get("twisted.internet.reactor"), "_asyncioEventloop", None)
+    if loop is None or loop.is_closed():
+        return
+    if loop.is_running():  # in another thread: runserver's reloader has the main one
+        with suppress(TimeoutError):
+            asyncio.run_coroutine_threadsafe(end_tasks(), loop).result(2 * TIMEOUT_S)
+    else:
+        loop.run_until_complete(end_tasks())
