@@ -16,6 +16,7 @@ from registry import services
 from registry.admin.base import ReadOnlyAdmin, action, actor_of
 from registry.admin.confirmation import Confirmation, Done, confirm, row_or_404
 from registry.admin.forms import LoadForm
+from registry.admin_links import row_button
 from registry.errors import PlacementRefused
 from registry.host_memory import available_bytes
 from registry.models import Artifact, Die
@@ -34,14 +35,12 @@ class ArtifactAdmin(ReadOnlyAdmin):
         "parameters",
         "quant_mix",
         "size",
-        "trained_context",
-        "has_chat_template",
         "num_loaded",
+        "load_button",
     )
     list_filter = ("architecture", "has_chat_template")
     search_fields = ("name", "digest", "path", "source")
     ordering = ("name",)
-    actions_row = ("load",)
     actions_detail = ("load",)
     fieldsets = (
         (None, {"fields": ("name", "architecture", "parameters", "quant_mix", "trained_context")}),
@@ -53,6 +52,14 @@ class ArtifactAdmin(ReadOnlyAdmin):
         live = Count("replicas", filter=Q(replicas__state__in=LIVE))
         rows: QuerySet[Any] = super().get_queryset(request).annotate(num_live=live)
         return rows
+
+    def get_list_display(self, request: HttpRequest) -> list[str]:
+        hidden = set() if self.has_load_permission(request) else {"load_button"}
+        return [column for column in self.list_display if column not in hidden]
+
+    @admin.display(description="")
+    def load_button(self, artifact: Artifact) -> str:
+        return row_button("admin:registry_artifact_load", artifact.pk, "Load…")
 
     @admin.display(description="file", ordering="path")
     def shown_file(self, artifact: Artifact) -> str:

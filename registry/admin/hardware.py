@@ -41,7 +41,6 @@ class DieAdmin(ReadOnlyAdmin):
     list_display = ("ordinal", "card", "budget", "external", "bound", "failure", "measured_at")
     list_filter = ("card",)
     list_select_related = ("card",)
-    list_before_template = "admin/registry/no_dies.html"
     inlines = (ShareInline,)
     fields = ("ordinal", "card", "total", "budget", "external", "bound", "failure", "measured_at")
 

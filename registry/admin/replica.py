@@ -24,6 +24,7 @@ from registry.admin.forms import UnloadForm
 from registry.admin.labels import STATE_LABELS
 from registry.admin.live import all_replicas_mark, page_or_anew, replica_mark
 from registry.admin.replica_history import BindingInline, TransitionInline
+from registry.admin_links import row_button
 from registry.models import Replica
 from registry.states import HELD, State, UnloadMode, Wanted
 
@@ -46,8 +47,8 @@ class ReplicaAdmin(ReadOnlyAdmin):
         "shown_file",
         "shown_state",
         "shown_progress",
-        "backend",
         "changed_at",
+        "unload_button",
     )
     list_display_links = ("served_name",)
     list_filter = ("state", "wanted", "artifact__architecture")
@@ -55,7 +56,6 @@ class ReplicaAdmin(ReadOnlyAdmin):
     search_fields = ("served_name", "public_id", "artifact__name")
     ordering = ("served_name", "-created_at")
     actions = ("unload_selected",)
-    actions_row = ("unload",)
     actions_detail = ("unload", "cancel_unload", "retry")
     list_before_template = "admin/registry/replica_list_watch.html"
     change_form_outer_before_template = "admin/registry/replica_progress.html"
@@ -100,6 +100,16 @@ class ReplicaAdmin(ReadOnlyAdmin):
 
     def has_unload_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
         return request.user.has_perm("registry.unload_model")
+
+    def get_list_display(self, request: HttpRequest) -> list[str]:
+        hidden = set() if self.has_unload_permission(request) else {"unload_button"}
+        return [column for column in self.list_display if column not in hidden]
+
+    @admin.display(description="")
+    def unload_button(self, replica: Replica) -> str:
+        if "unload" not in buttons_for(replica):
+            return ""
+        return row_button("admin:registry_replica_unload", replica.pk, "Unload…")
 
     @display(description="State", ordering="state", label=STATE_LABELS)
     def shown_state(self, replica: Replica) -> tuple[str, str]:

@@ -6,11 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from django import template
-from django.template.loader import render_to_string
-from django.urls import reverse
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
 
+from registry.admin_links import row_button, row_link
 from registry.models import Artifact, Replica
 from registry.selectors import newest_artifacts as newest_of_all
 from registry.selectors import replicas_overview
@@ -28,12 +25,12 @@ def loaded_replicas(context: dict[str, Any]) -> dict[str, Any]:
     may_unload = context["user"].has_perm("registry.unload_model")
     rows = [
         [
-            _link("admin:registry_replica_change", replica.pk, replica.served_name),
+            row_link("admin:registry_replica_change", replica.pk, replica.served_name),
             replica.artifact.file_name,
             replica.get_state_display(),
             f"{replica.phase} {percent(replica.progress)}" if replica.phase else "",
             replica.failure_reason,
-            _button("admin:registry_replica_unload", replica.pk, "Unload…")
+            row_button("admin:registry_replica_unload", replica.pk, "Unload…")
             if may_unload and replica.wanted == Wanted.LOADED
             else "",
         ]
@@ -52,21 +49,12 @@ def newest_artifacts(context: dict[str, Any]) -> dict[str, Any]:
 
 def _artifact_row(artifact: Artifact, may_load: bool) -> list[str]:
     return [
-        _link("admin:registry_artifact_change", artifact.pk, artifact.name),
+        row_link("admin:registry_artifact_change", artifact.pk, artifact.name),
         artifact.file_name,
         artifact.quant_mix,
         format_bytes(artifact.file_bytes),
-        _button("admin:registry_artifact_load", artifact.pk, "Load…") if may_load else "",
+        row_button("admin:registry_artifact_load", artifact.pk, "Load…") if may_load else "",
     ]
-
-
-def _link(page: str, pk: object, text: str) -> SafeString:
-    return format_html('<a class="underline" href="{}">{}</a>', reverse(page, args=[pk]), text)
-
-
-def _button(page: str, pk: object, text: str) -> SafeString:
-    look = {"href": reverse(page, args=[pk]), "children": text, "size": "xs", "variant": "default"}
-    return render_to_string("unfold/components/button.html", look)
 
 
 @register.filter

@@ -149,6 +149,12 @@ def test_without_the_permission_there_is_no_button(as_group, operator, artifact)
     assert url_of(artifact) not in shown.content.decode()
 
 
+def test_the_list_has_a_button_for_those_who_may(as_group, operator, artifact):
+    page = reverse("admin:registry_artifact_changelist")
+    assert f'href="{url_of(artifact)}"' in operator.get(page).content.decode()
+    assert url_of(artifact) not in as_group("viewer").get(page).content.decode()
+
+
 def test_a_forged_post_is_refused(make_user, artifact):
     from django.test import Client
 

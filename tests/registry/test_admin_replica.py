@@ -157,6 +157,16 @@ def test_without_the_permission_it_is_refused(as_group, artifact, page, method):
     assert url_of(replica, page) not in text
 
 
+def test_the_list_has_a_button_where_there_is_something_to_unload(as_group, operator, artifact):
+    replica = replica_in(artifact, State.READY)
+    assert f'href="{url_of(replica, "unload")}"' in operator.get(LIST).content.decode()
+    assert url_of(replica, "unload") not in as_group("viewer").get(LIST).content.decode()
+    replica_request_unload(wanted=replica.pk, actor=ACTOR)
+    replica_transition(replica.pk, State.DRAINING)
+    replica_transition(replica.pk, State.UNLOADED)
+    assert url_of(replica, "unload") not in operator.get(LIST).content.decode()
+
+
 def test_an_unknown_replica_is_not_found(operator, db):
     assert operator.get("/admin/registry/replica/nothing/unload/").status_code == 404
 
