@@ -1,4 +1,4 @@
-"""Links to the admin site's pages of rows, in words or as buttons. Knows nothing about who may follow them."""
+"""Links to pages of rows in the admin site, in words or as buttons. Knows nothing about who may follow them."""
 
 from __future__ import annotations
 

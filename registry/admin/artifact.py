@@ -53,7 +53,7 @@ class ArtifactAdmin(ReadOnlyAdmin):
         rows: QuerySet[Any] = super().get_queryset(request).annotate(num_live=live)
         return rows
 
-    def get_list_display(self, request: HttpRequest) -> list[str]:
+    def get_list_display(self, request: HttpRequest) -> Any:
         hidden = set() if self.has_load_permission(request) else {"load_button"}
         return [column for column in self.list_display if column not in hidden]
 

@@ -101,7 +101,7 @@ class ReplicaAdmin(ReadOnlyAdmin):
     def has_unload_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
         return request.user.has_perm("registry.unload_model")
 
-    def get_list_display(self, request: HttpRequest) -> list[str]:
+    def get_list_display(self, request: HttpRequest) -> Any:
         hidden = set() if self.has_unload_permission(request) else {"unload_button"}
         return [column for column in self.list_display if column not in hidden]
 
