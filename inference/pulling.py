@@ -6,6 +6,8 @@ registry's.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,23 +37,32 @@ def pull_and_register(text: str, models_dir: Path, *, actor: str, show_progress:
         return known
     source = parse_source(text)
     models_dir.mkdir(parents=True, exist_ok=True)
+    with _shown_progress(f"pulling {text}", is_shown=show_progress) as progress:
+        pulled = pull(
+            source, models_dir, network=configured_network(settings.ENVIRON), progress=progress
+        )
+    return catalogue.register_file(pulled.path, source=text, digest=pulled.digest)
+
+
+@contextmanager
+def _shown_progress(what: str, *, is_shown: bool) -> Iterator[Callable[[int, int | None], None]]:
+    """A bar that appears with the first byte: a source that is refused had none to show."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         DownloadColumn(),
         TransferSpeedColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), disable=not show_progress) as bar:
+    with ExitStack() as stack:
+        bar = Progress(*columns, console=Console(stderr=True), disable=not is_shown)
         task: TaskID | None = None
 
         def progress(done: int, total: int | None) -> None:
             nonlocal task
-            if task is None and done:  # a source that is refused never had a byte to show
-                task = bar.add_task(f"pulling {text}", total=total)
+            if task is None and done:
+                stack.enter_context(bar)
+                task = bar.add_task(what, total=total)
             if task is not None:
                 bar.update(task, completed=done, total=total)
 
-        pulled = pull(
-            source, models_dir, network=configured_network(settings.ENVIRON), progress=progress
-        )
-    return catalogue.register_file(pulled.path, source=text, digest=pulled.digest)
+        yield progress

@@ -1,4 +1,4 @@
-"""Links to pages of rows in the admin site, in words or as buttons. Knows nothing about who may follow them."""
+"""Links to pages of rows in the admin site, as words or buttons. Knows nothing about who may follow them."""
 
 from __future__ import annotations
 
