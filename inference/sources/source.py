@@ -94,7 +94,10 @@ def parse_source(text: str) -> Source:
             raise InvalidSource(text, "only https URLs are fetched")
     if _SCHEME.match(text):
         raise InvalidSource(text, "known kinds are hf:, pypi:, https:// and plain paths")
-    return LocalFile(Path(text).expanduser())
+    try:
+        return LocalFile(Path(text).expanduser())
+    except RuntimeError as error:  # ~name of an account that does not exist
+        raise InvalidSource(text, "no such account has a home folder here") from error
 
 
 def _parse_hub(text: str, rest: str) -> HubFile:

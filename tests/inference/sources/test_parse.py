@@ -130,3 +130,8 @@ def test_any_text_is_parsed_or_refused(text):
 )
 def test_a_source_is_written_as_it_is_parsed(text):
     assert str(parse_source(text)) == text
+
+
+def test_a_home_folder_of_nobody_is_refused():
+    with pytest.raises(InvalidSource, match="no such account has a home folder here"):
+        parse_source("~nobody-of-that-name/m.gguf")
