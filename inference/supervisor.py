@@ -58,13 +58,14 @@ class LoadStopped(Exception):
 
 @dataclass(frozen=True)
 class LoadProgress:
-    """What a start-up screen shows of a load."""
+    """What a start-up screen shows of a load. `context_len` is known once it is ready."""
 
     served_name: str
     phase: str
     share: float
     state: str
     reason: str = ""
+    context_len: int = 0
 
 
 class Supervisor:
@@ -86,9 +87,9 @@ class Supervisor:
         self._lock_path = data_dir / "engine.lock"
         self._lock_file: IO[str] | None = None
         self._wake = threading.Event()
-        self._stopping = False
+        self._stopping = self._loads_no_more = False
         self._to_load: queue.SimpleQueue[Replica | None] = queue.SimpleQueue()  # None: stop
-        # A daemon, unlike an executor's: the interpreter waits for those before anything can stop them.
+        # A daemon, unlike an executor's: the interpreter would wait for that before it runs any `stop`.
         self._loader = threading.Thread(target=self._load_all, name="load", daemon=True)
         self._thread = threading.Thread(target=self._run, name="supervisor", daemon=True)
         self._busy: set[str] = set()  # replicas some thread is loading or draining
@@ -112,6 +113,11 @@ class Supervisor:
         self._loader.start()
         self._thread.start()
 
+    def load_no_more(self) -> None:
+        """Give up the load in progress at its next word, and begin no other. Does not wait."""
+        self._loads_no_more = True
+        self._to_load.put(None)
+
     def stop(self) -> None:
         """End every sequence with an error sentence, give all memory back and say so in the database.
 
@@ -119,9 +125,9 @@ class Supervisor:
         """
         if self._lock_file is None:
             return
+        self.load_no_more()
         self._stopping = True
         self._wake.set()
-        self._to_load.put(None)
         wanted_changed.disconnect(self._on_wanted_changed)
         self._thread.join(STOP_WAIT_S)
         self._loader.join(STOP_WAIT_S)
@@ -191,7 +197,7 @@ class Supervisor:
     # ---- loading ---------------------------------------------------------------------------------
 
     def _load_all(self) -> None:
-        while (replica := self._to_load.get()) is not None and not self._stopping:
+        while (replica := self._to_load.get()) is not None and not self._loads_no_more:
             self._released(self._load, replica)
 
     def _load(self, replica: Replica) -> None:
@@ -222,7 +228,7 @@ class Supervisor:
             services.replica_transition(replica_id, State.FAILED, reason=reason)
             self._tell(LoadProgress(name, "failed", 0.0, State.FAILED, reason))
             return
-        if self._stopping:
+        if self._loads_no_more:
             served.close("The server is shutting down.")
             raise LoadStopped
         if services.replica_get(replica_id).wanted == Wanted.UNLOADED:
@@ -238,14 +244,14 @@ class Supervisor:
             num_slots=self._settings.num_slots,
         )
         logger.info("%s is ready after %.1f s", name, time.monotonic() - started)
-        self._tell(LoadProgress(name, "ready", 1.0, State.READY))
+        self._tell(LoadProgress(name, "ready", 1.0, State.READY, context_len=served.context_len))
 
     def _progress_writer(self, replica: Replica) -> Callable[[str, float], None]:
         written = 0.0
 
         def progress(phase: str, share: float) -> None:
             nonlocal written
-            if self._stopping:
+            if self._loads_no_more:
                 raise LoadStopped
             self._tell(LoadProgress(replica.served_name, phase, share, State.LOADING))
             now = time.monotonic()

@@ -5,38 +5,38 @@ Owns the words of a start. Fed by the supervisor's threads; knows nothing about 
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterable
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from inference.management.command_line import manage_py
 from inference.management.first_login import FIRST_ADMIN
+from inference.management.load_display import SETTLED, load_display
 from inference.supervisor import LoadProgress
+from registry.states import State
+
+EXAMPLE_TOKENS = 300
 
 
 class StartScreen:
-    """Progress bars until every expected model is ready or failed, then a few lines to copy."""
+    """Loads until every expected model is ready or failed, then a few lines to copy."""
 
-    def __init__(self, url: str, password: str | None) -> None:
-        self._url, self._password = url, password
+    def __init__(self, url: str, password: str | None, *, needs_key: bool = False) -> None:
+        self._url, self._password, self._needs_key = url, password, needs_key
         self._console = Console(stderr=True, highlight=False, soft_wrap=True)
-        self._bars = Progress(
-            TextColumn("{task.fields[name]}: {task.description}"),
-            BarColumn(),
-            TimeElapsedColumn(),
-            console=self._console,
-        )
+        self._loads = load_display(self._console)
         self._lock = threading.Lock()
-        self._tasks: dict[str, TaskID] = {}
         self._outcomes: dict[str, LoadProgress] = {}
-        self._expected: frozenset[str] | None = None
+        self._expected: tuple[str, ...] | None = None
         self._listening = self._done = False
 
     def expect(self, names: Iterable[str]) -> None:
+        """Names in the order of their interest; the first one that is ready is the example."""
         with self._lock:
-            self._expected = frozenset(names)
+            self._expected = tuple(dict.fromkeys(names))
             self._finish_when_settled()
 
     def listening(self) -> None:
@@ -49,31 +49,36 @@ class StartScreen:
         with self._lock:
             if self._done:
                 return
-            name = progress.served_name
-            if name not in self._tasks:
-                self._bars.start()
-                self._tasks[name] = self._bars.add_task("", total=1.0, name=escape(name))
-            self._bars.update(
-                self._tasks[name], description=progress.phase, completed=progress.share
-            )
-            if progress.state in ("ready", "failed"):
-                self._outcomes[name] = progress
+            self._loads.show(progress)
+            if progress.state in SETTLED:
+                self._outcomes[progress.served_name] = progress
                 self._finish_when_settled()
+
+    def stopping(self) -> None:
+        """The server is told to end. Nothing is said of a start after this."""
+        with self._lock:
+            if self._done:
+                return
+            self._done = True
+            self._loads.close()
+            self._console.print("stopping; what is not loaded yet will be at the next start")
 
     def _finish_when_settled(self) -> None:
         if self._done or not self._listening or self._expected is None:
             return
-        if not self._expected <= set(self._outcomes):
+        if not set(self._expected) <= set(self._outcomes):
             return
         self._done = True
-        self._bars.stop()
-        self._print_where_to_go()
+        self._loads.close()
+        self._print_where_to_go(self._expected)
 
-    def _print_where_to_go(self) -> None:
+    def _print_where_to_go(self, names: tuple[str, ...]) -> None:
         say = self._console.print
-        ready = [name for name, outcome in self._outcomes.items() if outcome.state == "ready"]
+        ready = [
+            outcome for name in names if (outcome := self._outcomes[name]).state == State.READY
+        ]
         for name, outcome in self._outcomes.items():
-            if outcome.state == "failed":
+            if outcome.state == State.FAILED:
                 say(f"[red]{escape(name)} could not be loaded:[/] {escape(outcome.reason)}")
         say(f"\nAdmin site  {self._url}/admin/")
         if self._password is not None:
@@ -82,16 +87,26 @@ class StartScreen:
             )
         say(f"API         {self._url}/v1")
         if ready:
-            body = (
-                f'{{"model":"{ready[0]}","stream":true,'
-                '"messages":[{"role":"user","content":"Why is the sky blue?"}]}'
-            )
             say("\nTry it:\n")
-            say(
-                escape(
-                    f"curl -N {self._url}/v1/chat/completions -H 'Content-Type: application/json' -d '{body}'"
-                )
-            )
+            say(escape(self._curl_line(ready[0])))
+            if self._needs_key:
+                key_line = manage_py("apikey create NAME")
+                say(escape(f"\nKEY is an API key; one is made with: {key_line}"))
         else:
             say("No model is loaded; load one in the admin site.")
         say("\nCtrl-C stops the server.")
+
+    def _curl_line(self, example: LoadProgress) -> str:
+        """Bounded, and the same every time: a small model that samples may wander for ever."""
+        body = {
+            "model": example.served_name,
+            "stream": True,
+            "temperature": 0,
+            "max_tokens": min(EXAMPLE_TOKENS, example.context_len // 2),
+            "messages": [{"role": "user", "content": "Why is the sky blue?"}],
+        }
+        key = '-H "Authorization: Bearer $KEY" ' if self._needs_key else ""
+        return (
+            f"curl -N {self._url}/v1/chat/completions {key}-H 'Content-Type: application/json'"
+            f" -d '{json.dumps(body, separators=(',', ':'))}'"
+        )

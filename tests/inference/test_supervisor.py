@@ -72,7 +72,7 @@ def test_a_wish_is_loaded(start, runtime, artifact) -> None:
     assert [r.replica_id for r in runtime.replicas()] == [replica.public_id]
     assert (replica.actual_context_len, replica.num_slots, replica.backend) == (64, 8, "reference")
     assert [t.new for t in replica.transitions.all()] == ["placed", "loading", "ready"]
-    assert seen[-1].state == State.READY
+    assert (seen[-1].state, seen[-1].context_len) == (State.READY, 64)
 
 
 def test_a_wish_from_before_the_start_is_restored(start, runtime, artifact) -> None:
@@ -175,3 +175,48 @@ def test_a_second_supervisor_of_the_same_folder_is_refused(start) -> None:
     start()
     with pytest.raises(AlreadyRunning):
         start()
+
+
+def test_names_to_load_first_are_loaded_in_their_order(runtime, artifact, tmp_path) -> None:
+    """Restored ones come after, so that the first one named answers requests without a name."""
+    for name in ("restored", "second", "first"):
+        wish(artifact, name)
+    supervisor = Supervisor(runtime, SETTINGS, tmp_path, 5, load_first=["first", "second"])
+    supervisor.start()
+    try:
+        for replica in Replica.objects.all():
+            becomes(replica, State.READY)
+        assert [r.served_name for r in runtime.replicas()] == ["first", "second", "restored"]
+        with runtime.lease(None) as lease:
+            assert lease.replica.served_name == "first"
+    finally:
+        supervisor.stop()
+
+
+def test_a_stop_gives_up_the_load_in_progress(runtime, artifact, tmp_path) -> None:
+    """At its next word of progress; the wish stays, for the next start."""
+    supervisor = Supervisor(runtime, SETTINGS, tmp_path, 5)
+    said: list[str] = []
+
+    def stop_in_the_middle(progress: LoadProgress) -> None:
+        said.append(progress.phase)
+        supervisor.load_no_more()
+
+    supervisor.watchers.append(stop_in_the_middle)
+    loading, waiting = wish(artifact, "loading"), wish(artifact, "waiting")
+    supervisor.start()
+    becomes(loading, State.LOADING)
+    supervisor._loader.join(WAIT_S)
+    supervisor.stop()
+    assert len(said) == 1
+    assert not list(runtime.replicas())
+    loading.refresh_from_db()
+    waiting.refresh_from_db()
+    assert loading.state == waiting.state == State.REQUESTED
+    assert loading.transitions.last().reason == "The server was stopped."
+
+
+def test_a_stopped_supervisor_may_be_stopped_again(start) -> None:
+    supervisor = start()
+    supervisor.stop()
+    supervisor.stop()

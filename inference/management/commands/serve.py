@@ -6,8 +6,10 @@ Owns the order of a start: refuse what cannot work, pull, listen, load, say wher
 from __future__ import annotations
 
 import ipaddress
+import signal
 import socket
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from django.conf import settings
@@ -18,6 +20,7 @@ from django.utils.module_loading import import_string
 
 from inference.api.metrics import translate_counted
 from inference.http_server.limits import Limits, connections_possible
+from inference.management.command_line import manage_py
 from inference.management.first_login import make_first_admin
 from inference.management.start_screen import StartScreen
 from inference.model.errors import ModelError
@@ -52,8 +55,24 @@ class Command(BaseCommand):
             default=[],
             help="dies of the --model at the same place, as 0 or 0,1; hosts without dies use the CPU",
         )
-        parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
-        parser.add_argument("--port", type=int, default=8000, help="TCP port to listen on")
+        parser.add_argument(
+            "--context",
+            type=_whole(1, 1 << 20),
+            metavar="TOKENS",
+            help="longest sequence, for this run (default: PANTHEON_CONTEXT_LEN)",
+        )
+        parser.add_argument(
+            "--threads",
+            type=_whole(1, 256),
+            metavar="N",
+            help="compute threads of a replica, for this run (default: PANTHEON_CPU_THREADS)",
+        )
+        parser.add_argument(
+            "--host", default="127.0.0.1", help="address to listen on (default: %(default)s)"
+        )
+        parser.add_argument(
+            "--port", type=int, default=8000, help="TCP port to listen on (default: %(default)s)"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         host, port = options["host"], options["port"]
@@ -64,6 +83,13 @@ class Command(BaseCommand):
             raise CommandError("There are more --name than --model options.")
         if options["dies"]:
             raise CommandError("This host has no dies; leave --dies out to load onto the CPU.")
+        # Before anything asks for them: what a load needs depends on these too.
+        for option, setting in (
+            ("context", "PANTHEON_CONTEXT_LEN"),
+            ("threads", "PANTHEON_CPU_THREADS"),
+        ):
+            if options.get(option):
+                settings.PANTHEON[setting] = options[option]
         password = make_first_admin()
         artifacts = [self._artifact(text) for text in options["model"]]
         names = [
@@ -76,7 +102,11 @@ class Command(BaseCommand):
                     services.replica_request(artifact=artifact, served_name=name, actor="serve")
         except RegistryError as error:
             raise CommandError(str(error)) from error
-        self._serve(host, port, StartScreen(f"http://{host}:{port}", password))
+        needs_key = (
+            settings.PANTHEON["PANTHEON_REQUIRE_API_KEY"] or not services.key_policy().is_open
+        )
+        screen = StartScreen(_url(host, port), password, needs_key=needs_key)
+        self._serve(host, port, names, screen)
 
     def _artifact(self, text: str) -> Artifact:
         try:
@@ -88,29 +118,39 @@ class Command(BaseCommand):
         except (RegistryError, SourceError, ModelError, OSError) as error:
             raise CommandError(str(error)) from error
 
-    def _serve(self, host: str, port: int, screen: StartScreen) -> None:
-        from inference.http_server.server import (
-            Server,
-        )  # installs a reactor: not before it is wanted
-        from inference.startup import AlreadyRunning, start_engine
+    def _serve(self, host: str, port: int, names: Sequence[str], screen: StartScreen) -> None:
+        # Installs a reactor: not before it is wanted.
+        from inference.http_server.server import Server
+        from inference.startup import AlreadyRunning, begin_stop, start_engine
 
         try:
-            supervisor = start_engine(watcher=screen.show)
+            supervisor = start_engine(watcher=screen.show, load_first=names)
         except AlreadyRunning as error:
             raise CommandError(str(error)) from error
-        screen.expect(replica.served_name for replica in selectors.replicas_wanted())
+        screen.expect([*names, *(each.served_name for each in selectors.replicas_wanted())])
+
+        def stopping() -> None:
+            screen.stopping()
+            begin_stop()
+
+        server = Server(
+            import_string(settings.ASGI_APPLICATION),
+            host,
+            port,
+            _limits(),
+            translate_counted,
+            shutdown_s=settings.PANTHEON["PANTHEON_SHUTDOWN_S"],
+            end_requests=_end_requests,
+            ready_callable=screen.listening,
+            stopping_callable=stopping,
+        )
+        # The server has handlers of its own. What comes after it takes seconds, and is not cut short.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
         try:
-            Server(
-                import_string(settings.ASGI_APPLICATION),
-                host,
-                port,
-                _limits(),
-                translate_counted,
-                shutdown_s=settings.PANTHEON["PANTHEON_SHUTDOWN_S"],
-                end_requests=_end_requests,
-                ready_callable=screen.listening,
-            ).run()
+            server.run()
         finally:
+            screen.stopping()
             supervisor.stop()
 
     # ---- what cannot work is refused before anything is loaded --------------------------------------
@@ -124,13 +164,13 @@ class Command(BaseCommand):
         if not loopback and not selectors.any_usable_api_key():
             raise CommandError(
                 f"Listening on {host} would open the API to the network without a key. Make one first:"
-                " manage.py apikey create NAME"
+                f" {manage_py('apikey create NAME')}"
             )
 
     def _refuse_old_database(self) -> None:
         executor = MigrationExecutor(connection)
         if executor.migration_plan(executor.loader.graph.leaf_nodes()):
-            raise CommandError("The database is not up to date; run: manage.py migrate")
+            raise CommandError(f"The database is not up to date; run: {manage_py('migrate')}")
 
     def _refuse_taken_port(self, host: str, port: int) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -142,6 +182,26 @@ class Command(BaseCommand):
                 raise CommandError(
                     f"Cannot listen on {host}:{port}: {error.strerror}. Choose another with --port."
                 ) from error
+
+
+def _whole(low: int, high: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if not text.isdecimal() or not low <= int(text) <= high:
+            raise ArgumentTypeError(f"must be a whole number between {low} and {high}")
+        return int(text)
+
+    return parse
+
+
+def _url(host: str, port: int) -> str:
+    """Where this host reaches the server."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return f"http://{host}:{port}"
+    if address.is_unspecified:
+        address = ipaddress.ip_address("127.0.0.1" if address.version == 4 else "::1")
+    return f"http://[{address}]:{port}" if address.version == 6 else f"http://{address}:{port}"
 
 
 def _limits() -> Limits:

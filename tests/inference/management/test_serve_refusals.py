@@ -11,8 +11,14 @@ pytestmark = pytest.mark.django_db
 
 
 def test_listening_to_the_network_needs_a_key_first() -> None:
-    with pytest.raises(CommandError, match="apikey create"):
+    with pytest.raises(CommandError, match=r"\S*python\S* \S*manage.py apikey create NAME"):
         call_command("serve", host="0.0.0.0")
+
+
+@pytest.mark.parametrize("option", ["--context=0", "--threads=257", "--threads=two"])
+def test_a_number_out_of_range_is_refused_in_plain_words(option: str) -> None:
+    with pytest.raises(CommandError, match="must be a whole number between 1 and"):
+        call_command("serve", option)
 
 
 def test_a_taken_port_is_named() -> None:
