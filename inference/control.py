@@ -7,7 +7,6 @@ alone; the supervisor does the work.
 from __future__ import annotations
 
 import threading
-import time
 from dataclasses import asdict
 
 import msgspec
@@ -21,6 +20,7 @@ from registry.states import State
 
 WAIT_POLL_S = 0.1
 SETTLED = frozenset({State.READY, State.UNLOADED, State.FAILED})
+_stopping = threading.Event()
 
 
 class UnsupportedOption(RegistryError):
@@ -120,11 +120,15 @@ def dies() -> DiesStatus:
 
 
 def wait_settled(replica: Replica, done: frozenset[str] = SETTLED) -> Replica:
-    """Until the replica is in such a state, or this process ends: nobody would change it any more."""
-    while replica.state not in done and threading.main_thread().is_alive():
-        time.sleep(WAIT_POLL_S)
+    """Until the replica is in such a state, or this process stops: then it may stay as it is."""
+    while replica.state not in done and not _stopping.wait(WAIT_POLL_S):
         replica.refresh_from_db()
     return replica
+
+
+def stop_waiting() -> None:
+    """This process stops: nobody may be kept waiting, for the interpreter waits for who waits."""
+    _stopping.set()
 
 
 def status(replica: Replica) -> ReplicaStatus:

@@ -13,13 +13,14 @@ from typing import Any
 from django.conf import settings
 
 from accel.host import num_cores
-from inference.http_server.last_tasks import end_tasks_of_reactor
+from inference import control
+from inference.http_server.last_tasks import before_reactor_stops, end_tasks_of_reactor
 from inference.loading import EngineSettings
 from inference.runtime import Runtime
 from inference.runtime_access import set_runtime
 from inference.supervisor import AlreadyRunning, LoadProgress, Supervisor
 
-__all__ = ["AlreadyRunning", "start_engine"]
+__all__ = ["AlreadyRunning", "begin_stop", "start_engine"]
 
 _supervisor: Supervisor | None = None
 
@@ -65,12 +66,21 @@ def start_engine(
             supervisor.watchers.append(watcher)
         supervisor.start()
         set_runtime(runtime)
+        before_reactor_stops(begin_stop)
         atexit.register(_stop, supervisor)
         _supervisor = supervisor
     return _supervisor
 
 
+def begin_stop() -> None:
+    """Give up what the interpreter's end would wait for, or pull the ground from under: loads."""
+    if _supervisor is not None:
+        _supervisor.load_no_more()
+    control.stop_waiting()
+
+
 def _stop(supervisor: Supervisor) -> None:
     """However the process serves: requests end before the models do that they run on."""
+    begin_stop()
     end_tasks_of_reactor()
     supervisor.stop()

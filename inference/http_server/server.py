@@ -49,6 +49,7 @@ class Server(DaphneServer):  # type: ignore[misc]  # daphne is untyped
         shutdown_s: float = 30.0,
         end_requests: Callable[[], None] = lambda: None,
         ready_callable: Callable[[], None] | None = None,
+        stopping_callable: Callable[[], None] = lambda: None,
     ) -> None:
         """`end_requests` makes running requests answer with an error; it may block, and has a thread."""
         interface = host.replace(":", r"\:")
@@ -62,6 +63,7 @@ class Server(DaphneServer):  # type: ignore[misc]  # daphne is untyped
         )
         self.limits, self.translate = limits, translate
         self._shutdown_s, self._end_requests = shutdown_s, end_requests
+        self._stopping_callable = stopping_callable
         self.connections: dict[Any, dict[str, Any]] = {}
         self._ports: list[Any] = []
         self._patience = Deadline(reactor)
@@ -113,6 +115,7 @@ class Server(DaphneServer):  # type: ignore[misc]  # daphne is untyped
             self.stop()
             return
         self._is_draining = True
+        self._stopping_callable()
         self.http_factory.is_open = False
         for port in self._ports:
             port.stopListening()

@@ -91,14 +91,24 @@ class ServerProcess:
     def serve(self, *args: str) -> None:
         self.start("manage.py", "serve", "--port", str(self.port), *args)
 
-    def wait_until_serving(self, *names: str) -> None:
+    def admin_key(self) -> dict[str, str]:
+        """Headers with a key that may do everything, made now."""
+        scopes = ("--scope", "admin", "--scope", "inference")
+        secret = next(
+            word
+            for word in self.manage("apikey", "create", "tests", *scopes).split()
+            if len(word) > 40
+        )
+        return {"Authorization": f"Bearer {secret}"}
+
+    def wait_until_serving(self, *names: str, headers: dict[str, str] | None = None) -> None:
         """Until /v1/models lists exactly these names."""
         deadline = time.monotonic() + START_S
         while time.monotonic() < deadline:
             assert self.process is not None
             assert self.process.poll() is None, f"the server ended:\n{self.output}"
             try:
-                answer = httpx.get(f"{self.url}/v1/models", timeout=5)
+                answer = httpx.get(f"{self.url}/v1/models", headers=headers, timeout=5)
             except httpx.TransportError:
                 answer = None
             if answer is not None and sorted(m["id"] for m in answer.json()["data"]) == sorted(

@@ -25,12 +25,6 @@ def own_server(tmp_path: Path, model_files: dict[str, Path]) -> Iterator[ServerP
         yield running
 
 
-def admin_key(server: ServerProcess) -> dict[str, str]:
-    printed = server.manage("apikey", "create", "tests", "--scope", "admin", "--scope", "inference")
-    secret = next(word for word in printed.split() if len(word) > 40)
-    return {"Authorization": f"Bearer {secret}"}
-
-
 def test_a_stopped_server_serves_the_same_models_when_started_again(
     own_server: ServerProcess,
 ) -> None:
@@ -70,7 +64,7 @@ def test_a_second_process_on_the_same_folder_is_refused(own_server: ServerProces
 def test_unloading_drains_running_streams(
     own_server: ServerProcess, model_files: dict[str, Path]
 ) -> None:
-    headers = admin_key(own_server)
+    headers = own_server.admin_key()
     ended: list[str] = []
     started = threading.Barrier(9)
 
@@ -112,7 +106,7 @@ def test_unloading_drains_running_streams(
 def test_a_model_is_loaded_and_unloaded_over_http(
     own_server: ServerProcess, model_files: dict[str, Path]
 ) -> None:
-    headers = admin_key(own_server)
+    headers = own_server.admin_key()
     folder = own_server.data_dir / "models"
     folder.mkdir(exist_ok=True)
     (folder / "beta.gguf").write_bytes(model_files["beta"].read_bytes())
