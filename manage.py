@@ -6,6 +6,18 @@ import sys
 
 from django.core.management import execute_from_command_line
 
-if __name__ == "__main__":
+from pantheon_site.env import BadSetting
+
+
+def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "pantheon_site.settings")
-    execute_from_command_line(sys.argv)
+    try:
+        execute_from_command_line(sys.argv)
+    except BadSetting as error:
+        sys.exit(str(error))
+    except KeyboardInterrupt:
+        sys.exit(130)  # what shells report for it
+
+
+if __name__ == "__main__":
+    main()

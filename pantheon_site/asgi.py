@@ -1,17 +1,42 @@
-"""The ASGI application: Django, with the engine started beside it in this process."""
+"""The ASGI application: Django, with the engine started beside it in this process.
+
+A mistake of the operator's ends the process with the sentence that says what to do, not a traceback.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
+from typing import TYPE_CHECKING, NoReturn
 
 import django
 
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "pantheon_site.settings")
-django.setup(set_prefix=False)
+from pantheon_site.env import BadSetting
 
-from inference.api.handler import ApiHandler  # noqa: E402  (needs Django set up)
-from inference.startup import start_engine  # noqa: E402
+if TYPE_CHECKING:
+    from inference.api.handler import ApiHandler
 
-application = ApiHandler()
 
-start_engine()
+def _start() -> ApiHandler:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "pantheon_site.settings")
+    try:
+        django.setup(set_prefix=False)
+    except BadSetting as error:
+        _end(error)
+    from inference.api.handler import ApiHandler  # needs Django set up
+    from inference.startup import AlreadyRunning, start_engine
+
+    try:
+        start_engine()
+    except AlreadyRunning as error:
+        _end(error)
+    return ApiHandler()
+
+
+def _end(error: Exception) -> NoReturn:
+    # Written here: runserver's reloader imports this in a thread, where an exit says nothing.
+    sys.stderr.write(f"{error}\n")
+    raise SystemExit(1)
+
+
+application = _start()

@@ -6,6 +6,8 @@ first implementation keep their names as aliases; where both are set, ours wins.
 
 from __future__ import annotations
 
+import difflib
+import math
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -16,6 +18,15 @@ from typing import Any
 from django.core.exceptions import ImproperlyConfigured
 
 ROOT = Path(__file__).resolve().parent.parent
+OUR_PREFIX = "PANTHEON_"
+
+
+class BadSetting(ImproperlyConfigured):
+    """`name` is what holds it: a variable, or a line of a file."""
+
+    def __init__(self, name: str, why: str) -> None:
+        self.name, self.why = name, why
+        super().__init__(f"{name} {why}.")
 
 
 def _boolean(text: str) -> bool:
@@ -40,9 +51,12 @@ def _folders(text: str) -> list[Path]:
 
 def _integer(low: int, high: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
-        value = int(text)
+        try:
+            value = int(text)
+        except ValueError:
+            value = low - 1
         if not low <= value <= high:
-            raise ValueError(f"must lie between {low} and {high}")
+            raise ValueError(f"must be a whole number between {low} and {high}")
         return value
 
     return parse
@@ -50,9 +64,12 @@ def _integer(low: int, high: int) -> Callable[[str], int]:
 
 def _number(low: float, high: float) -> Callable[[str], float]:
     def parse(text: str) -> float:
-        value = float(text)
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
         if not low <= value <= high:
-            raise ValueError(f"must lie between {low} and {high}")
+            raise ValueError(f"must be a number between {low:g} and {high:g}")
         return value
 
     return parse
@@ -248,7 +265,7 @@ SETTINGS: tuple[Setting, ...] = (
 
 
 def read(environ: Mapping[str, str]) -> dict[str, Any]:
-    """Values by name. Raises: ImproperlyConfigured, naming the variable, its value and what it may be."""
+    """Values by name. Raises: BadSetting, naming the variable, its value and what it may be."""
     values = {}
     for setting in SETTINGS:
         names = (setting.name, *setting.aliases)
@@ -258,28 +275,39 @@ def read(environ: Mapping[str, str]) -> dict[str, Any]:
         try:
             values[setting.name] = setting.parse(text)
         except ValueError as error:
-            raise ImproperlyConfigured(f"{name}={text!r}: {error}.") from error
+            raise BadSetting(name, f"is {text!r}; it {error}") from error
     if not values["QWEN35_BATCH_SLOTS"] and not environ.get("PANTHEON_BATCH_SLOTS"):
         values["PANTHEON_BATCH_SLOTS"] = 0
     if not values["QWEN35_BS_PREFILL_BATCH"]:
         values["PANTHEON_PREFILL_CHUNK"] = 1
     if values["QWEN35_GPU_FULL_LOGITS"]:
-        raise ImproperlyConfigured(
-            "QWEN35_GPU_FULL_LOGITS is set. It would copy all logits to the host at every step,"
-            " so Pantheon does not start with it; unset it."
+        raise BadSetting(
+            "QWEN35_GPU_FULL_LOGITS",
+            "is set. It would copy all logits to the host at every step, so Pantheon does not start"
+            " with it; unset it",
         )
     return values
 
 
+def unknown_names(environ: Mapping[str, str]) -> dict[str, str]:
+    """Variables that look like ours but are not, with the closest one that is, or "" when none is close."""
+    known = {setting.name for setting in SETTINGS}
+    unknown = sorted(n for n in environ if n.startswith(OUR_PREFIX) and n not in known)
+    return {
+        name: next(iter(difflib.get_close_matches(name, known, n=1, cutoff=0.8)), "")
+        for name in unknown
+    }
+
+
 def load_env_file(path: Path, environ: dict[str, str]) -> None:
-    """Add NAME=value lines of a .env file that `environ` does not have yet."""
+    """Add NAME=value lines of a .env file that `environ` does not have yet. Raises: BadSetting."""
     for number, line in enumerate(path.read_text().splitlines(), 1):
         line = line.strip()
         if not line or line.startswith("#"):
             continue
         name, equals, value = line.partition("=")
         if not equals:
-            raise ImproperlyConfigured(f"{path}, line {number}: expected NAME=value.")
+            raise BadSetting(f"{path}, line {number},", "is not of the form NAME=value")
         environ.setdefault(name.strip(), value.strip())
 
 

@@ -10,6 +10,8 @@ from pantheon_site import env
 
 ENVIRON = env.environment()
 _values = env.read(ENVIRON)
+# Misspelt ones would be ignored; a system check names them.
+UNKNOWN_VARIABLES = env.unknown_names(ENVIRON)
 
 BASE_DIR = env.ROOT
 DATA_DIR: Path = _values["PANTHEON_DATA_DIR"]

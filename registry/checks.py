@@ -1,6 +1,7 @@
-"""System checks of settings that only make sense together. Ids are stable: registry.W001, registry.W002.
+"""System checks of settings that only make sense together, and of names that mean nothing.
 
-Knows nothing about single settings; the environ schema has checked those.
+Ids are stable: registry.W001 to W003. Knows nothing about single settings; the environ schema has
+checked those.
 """
 
 from __future__ import annotations
@@ -38,4 +39,16 @@ def check_model_dirs(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
         )
         for folder in settings.PANTHEON["PANTHEON_MODEL_DIRS"]
         if not Path(folder).is_dir()
+    ]
+
+
+@register()
+def check_variable_names(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    return [
+        Warning(
+            f"The environment variable {name} is set, but there is no such setting.",
+            hint=f"Did you mean {closest}?" if closest else "docs/settings.md lists them all.",
+            id="registry.W003",
+        )
+        for name, closest in settings.UNKNOWN_VARIABLES.items()
     ]

@@ -34,6 +34,33 @@ def test_a_malformed_value_is_refused_by_name(name: str, text: str) -> None:
         env.read({name: text})
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "sentence"),
+    [
+        ("PANTHEON_BATCH_SLOTS", "eight", "must be a whole number between 0 and 32"),
+        ("PANTHEON_BATCH_SLOTS", "33", "must be a whole number between 0 and 32"),
+        ("PANTHEON_QUEUE_WAIT_S", "long", "must be a number between 0 and 3600"),
+    ],
+)
+def test_the_sentence_says_what_it_may_be(name: str, text: str, sentence: str) -> None:
+    with pytest.raises(env.BadSetting) as refused:
+        env.read({name: text})
+    assert str(refused.value) == f"{name} is {text!r}; it {sentence}."
+
+
+def test_a_misspelt_name_is_found_with_the_closest_known_one() -> None:
+    environ = {
+        "PANTHEON_BATCH_SLOT": "4",
+        "PANTHEON_XYZ": "1",
+        "PANTHEON_KV_TOKENS": "0",
+        "HOME": "/",
+    }
+    assert env.unknown_names(environ) == {
+        "PANTHEON_BATCH_SLOT": "PANTHEON_BATCH_SLOTS",
+        "PANTHEON_XYZ": "",
+    }
+
+
 def test_an_older_name_is_read_and_ours_wins() -> None:
     assert env.read({"BS_QUEUE_DEPTH": "5"})["PANTHEON_QUEUE_DEPTH"] == 5
     both = {"BS_QUEUE_DEPTH": "5", "PANTHEON_QUEUE_DEPTH": "6"}

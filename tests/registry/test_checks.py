@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from registry.checks import check_kv_memory, check_model_dirs
+from registry.checks import check_kv_memory, check_model_dirs, check_variable_names
 
 
 def with_values(settings, **values):
@@ -26,3 +26,11 @@ def test_model_folders_exist(settings, tmp_path):
     (message,) = check_model_dirs(None)
     assert message.id == "registry.W001"
     assert "/nowhere/at/all" in message.msg
+
+
+def test_a_misspelt_variable_is_named_with_the_likely_one(settings):
+    settings.UNKNOWN_VARIABLES = {"PANTHEON_BATCH_SLOT": "PANTHEON_BATCH_SLOTS"}
+    (warning,) = check_variable_names(None)
+    assert warning.id == "registry.W003"
+    assert "PANTHEON_BATCH_SLOT " in warning.msg
+    assert warning.hint == "Did you mean PANTHEON_BATCH_SLOTS?"

@@ -1,0 +1,38 @@
+"""An operator's mistake in the environment is answered with one sentence, however the site is started."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["manage.py", "serve"],
+        ["-m", "daphne", "-p", "0", "pantheon_site.asgi:application"],
+    ],
+)
+def test_a_malformed_setting_is_one_sentence(command: list[str], tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, *command],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "DJANGO_SETTINGS_MODULE": "pantheon_site.settings",
+            "PANTHEON_DATA_DIR": str(tmp_path),
+            "PANTHEON_CPU_THREADS": "many",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    said = "PANTHEON_CPU_THREADS is 'many'; it must be a whole number between 0 and 256.\n"
+    assert done.stdout + done.stderr == said
