@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import IO
 
@@ -169,8 +170,9 @@ class Supervisor:
             if self._claim(replica.public_id):
                 self._to_load.put(replica)
 
-    def _turn(self, replica: Replica) -> int:
-        return self._rank.get(replica.served_name, len(self._rank))
+    def _turn(self, replica: Replica) -> tuple[int, datetime]:
+        """A restart moves all rows at once, so that only their beginnings tell what was wanted first."""
+        return self._rank.get(replica.served_name, len(self._rank)), replica.created_at
 
     def _claim(self, replica_id: str) -> bool:
         with self._busy_lock:

@@ -178,15 +178,17 @@ def test_a_second_supervisor_of_the_same_folder_is_refused(start) -> None:
 
 
 def test_names_to_load_first_are_loaded_in_their_order(runtime, artifact, tmp_path) -> None:
-    """Restored ones come after, so that the first one named answers requests without a name."""
-    for name in ("restored", "second", "first"):
-        wish(artifact, name)
+    """The others follow as they were wanted; the first one named answers requests without a name."""
+    for name in ("old", "new", "second", "first"):
+        replica = wish(artifact, name)
+        for state in (State.PLACED, State.LOADING, State.READY):  # by an earlier process
+            services.replica_transition(replica.public_id, state)
     supervisor = Supervisor(runtime, SETTINGS, tmp_path, 5, load_first=["first", "second"])
     supervisor.start()
     try:
         for replica in Replica.objects.all():
             becomes(replica, State.READY)
-        assert [r.served_name for r in runtime.replicas()] == ["first", "second", "restored"]
+        assert [r.served_name for r in runtime.replicas()] == ["first", "second", "old", "new"]
         with runtime.lease(None) as lease:
             assert lease.replica.served_name == "first"
     finally:
