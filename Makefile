@@ -18,12 +18,14 @@ setup: $(VENV)/installed  ## Create .venv and install what serving needs.
 
 $(VENV)/installed: requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Pantheon needs Python 3.11 or newer; try: make PYTHON=python3.11")'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+	@$(PYTHON) -m venv $(VENV)
+	@echo "installing dependencies (about a minute)…"
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
 	@touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed requirements-dev.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
+	@echo "installing what tests need (about a minute)…"
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
 	@touch $@
 
 serve: setup  ## Serve a small chat model on http://127.0.0.1:8000 (HOST=, PORT=, DEMO_MODEL=, DEMO_NAME=).
