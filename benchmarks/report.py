@@ -14,10 +14,11 @@ from benchmarks.measured import ROOT
 PAGE = ROOT / "docs" / "benchmarks.md"
 HEAD = """# Benchmarks
 
-`make bench` keeps this engine and llama.cpp loaded side by side and measures them in turn, case by case, on the same
-file and cores; each figure is the median of the rounds, each ratio the median of the rounds' ratios. Ours are taken
-through a replica's worker, with scheduling, greedy sampling and streams; llama.cpp's are `llama_decode` alone.
-`make bench-serve` loads a whole server. Machines like these are noisy: ratios travel, absolute figures do not.
+`make bench` keeps this engine and llama.cpp loaded side by side and measures them in turn, case by case, on
+the same file and cores; each figure is the median of the rounds, each ratio the median of the rounds'
+ratios. Ours are taken through a replica's worker, with scheduling, greedy sampling and streams; llama.cpp's
+are `llama_decode` alone. `make bench-serve` loads a whole server. Machines like these are noisy: ratios
+travel, absolute figures do not.
 """
 
 
