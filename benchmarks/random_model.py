@@ -82,12 +82,12 @@ def _add_vocabulary(writer: gguf.GGUFWriter) -> None:
     printable = {*range(33, 127), *range(161, 173), *range(174, 256)}
     others = (chr(256 + i) for i in range(256))
     bytes_ = [chr(b) if b in printable else next(others) for b in range(256)]
-    tokens = [*bytes_, *(f"<|unused{i}|>" for i in range(VOCAB - 256))]
+    tokens = [*bytes_, "th", *(f"<|unused{i}|>" for i in range(VOCAB - 257))]
     normal, unused = gguf.TokenType.NORMAL, gguf.TokenType.CONTROL
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("qwen2")
     writer.add_token_list(tokens)
-    writer.add_token_types([normal] * 256 + [unused] * (VOCAB - 256))
-    writer.add_token_merges([])
+    writer.add_token_types([normal] * 257 + [unused] * (VOCAB - 257))
+    writer.add_token_merges(["t h"])
     writer.add_eos_token_id(VOCAB - 1)
     writer.add_bos_token_id(VOCAB - 1)

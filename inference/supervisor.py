@@ -225,10 +225,15 @@ class Supervisor:
                 plan, self._settings, progress, self._on_worker_failure, pressure=self._pressure
             )
         except (RegistryError, ModelError, TextError, AccelError, OSError, MemoryError) as error:
-            reason = str(error) or type(error).__name__
-            logger.warning("%s could not be loaded: %s", name, reason)
-            services.replica_transition(replica_id, State.FAILED, reason=reason)
-            self._tell(LoadProgress(name, "failed", 0.0, State.FAILED, reason))
+            self._load_failed(replica, str(error) or type(error).__name__)
+            return
+        except (LoadStopped, DatabaseError):
+            raise
+        except Exception:  # the thread's boundary: a bug met by one model must not keep others out
+            logger.exception("loading %s met a bug", name)
+            self._load_failed(
+                replica, "The server met a bug while loading it; its log has the details."
+            )
             return
         if self._loads_no_more:
             served.close("The server is shutting down.")
@@ -247,6 +252,11 @@ class Supervisor:
         )
         logger.info("%s is ready after %.1f s", name, time.monotonic() - started)
         self._tell(LoadProgress(name, "ready", 1.0, State.READY, context_len=served.context_len))
+
+    def _load_failed(self, replica: Replica, reason: str) -> None:
+        logger.warning("%s could not be loaded: %s", replica.served_name, reason)
+        services.replica_transition(replica.public_id, State.FAILED, reason=reason)
+        self._tell(LoadProgress(replica.served_name, "failed", 0.0, State.FAILED, reason))
 
     def _progress_writer(self, replica: Replica) -> Callable[[str, float], None]:
         written = 0.0

@@ -222,3 +222,21 @@ def test_a_stopped_supervisor_may_be_stopped_again(start) -> None:
     supervisor = start()
     supervisor.stop()
     supervisor.stop()
+
+
+def test_a_bug_met_by_one_model_does_not_keep_others_out(start, artifact, monkeypatch) -> None:
+    from inference import supervisor as module
+
+    load = module.load_replica
+
+    def buggy(plan, *args, **kwargs):
+        if plan.served_name == "buggy":
+            raise ZeroDivisionError
+        return load(plan, *args, **kwargs)
+
+    monkeypatch.setattr(module, "load_replica", buggy)
+    start()
+    buggy_one, other = wish(artifact, "buggy"), wish(artifact, "other")
+    assert becomes(other, State.READY)
+    assert becomes(buggy_one, State.FAILED)
+    assert "bug" in buggy_one.failure_reason
