@@ -14,6 +14,7 @@ import numpy as np
 from accel.backend import MemoryUse
 from accel.cpu.threads import Company, Helpers
 from kernels.cpu.layout import (
+    NARROW_ROWS,
     S_LOGITS,
     S_LONGEST_WAIT,
     S_ROWS,
@@ -88,9 +89,13 @@ class CpuExecutor:
         self._logit_rows[:num_logits] = batch.logit_rows
         self._page_table[:] = batch.page_table
         header[S_ROWS], header[S_LOGITS] = n, num_logits
-        header[S_THREADS], header[S_LONGEST_WAIT] = self._company.num_threads(), 0
+        # In a wide step an op takes longer than a time slice: half a core more is never worse than none.
+        wide = n > NARROW_ROWS
+        header[S_THREADS] = limits.num_threads if wide else self._company.num_threads()
+        header[S_LONGEST_WAIT] = 0
         run(self._table, header, 0)
-        self._company.note_longest_wait(float(header[S_LONGEST_WAIT]) / self._counter_hz)
+        if not wide:
+            self._company.note_longest_wait(float(header[S_LONGEST_WAIT]) / self._counter_hz)
         return self._logits[:num_logits]
 
     def close(self) -> None:
