@@ -17,7 +17,7 @@ from accel.cpu.executor import CpuExecutor
 from accel.cpu.lowering import check, lower
 from accel.cpu.memory import Arena
 from accel.cpu.placement import Capacity, place
-from accel.cpu.table import build_table
+from accel.cpu.table import build_table, claim_counters
 from accel.cpu.weights import pack_weights
 from kernels.cpu.layout import NARROW_ROWS
 from kernels.cpu.machine import BARRIER_BYTES, MAX_THREADS, read_counter
@@ -57,8 +57,10 @@ def assemble(program: Program, limits: Limits, progress: Progress) -> CpuExecuto
     span = placement.spans[lowered.logits]
     logits = buffers[span.start : span.end].view(np.float32)
     progress("compiling kernels", 1.0)
+    counters = claim_counters(len(lowered.ops))
     return CpuExecutor(
-        build_table(lowered.ops, placement, addresses),
+        build_table(lowered.ops, placement, addresses, counters),
+        counters,
         [f"{op.kernel} {op.label}" for op in lowered.ops],
         logits.reshape(-1, lowered.logits.row_bytes // 4)[:, : program.vocab_size],
         limits,

@@ -34,11 +34,15 @@ SPINS = 3000  # of a waiter before it sleeps: some 50 us
 
 
 class CpuExecutor:
-    """`labels` name the ops of the table; `keep` is whatever the table's addresses point into."""
+    """`labels` name the ops of the table, `counters` are what its wide ops claim from.
+
+    `keep` is whatever the table's addresses point into.
+    """
 
     def __init__(
         self,
         table: npt.NDArray[np.int64],
+        counters: npt.NDArray[np.int32],
         labels: Sequence[str],
         logits: npt.NDArray[np.float32],
         limits: Limits,
@@ -51,7 +55,8 @@ class CpuExecutor:
         assert len(barrier) == BARRIER_BYTES
         self.labels = labels
         self.memory = memory
-        self._table, self._logits, self._limits = table, logits, limits
+        self._table, self._counters = table, counters
+        self._logits, self._limits = logits, limits
         self._counter_hz = counter_hz
         self._rows = np.zeros((3, limits.max_rows), np.int32)  # tokens, positions, slots
         self._logit_rows = np.zeros(limits.max_logit_rows, np.int32)
@@ -71,7 +76,7 @@ class CpuExecutor:
             S_THREADS=limits.num_threads,
         )
         self._company = Company(limits.num_threads)
-        self._keep: object = (keep, scratch, barrier)
+        self._keep: object = (keep, scratch, barrier, counters)
         helpers = Helpers(table, self._header, limits.num_threads)
         # The helpers' memory must outlive them, also when nobody calls close().
         self._finalizer = weakref.finalize(
@@ -93,6 +98,8 @@ class CpuExecutor:
         wide = n > NARROW_ROWS
         header[S_THREADS] = limits.num_threads if wide else self._company.num_threads()
         header[S_LONGEST_WAIT] = 0
+        if wide:
+            self._counters.fill(0)
         run(self._table, header, 0)
         if not wide:
             self._company.note_longest_wait(float(header[S_LONGEST_WAIT]) / self._counter_hz)

@@ -24,15 +24,25 @@ if TYPE_CHECKING:
     from accel.cpu.records import Area, Column, MachineOp
 
 
+def claim_counters(num_ops: int) -> npt.NDArray[np.int32]:
+    """A cache line per op, whose first word counts what threads have claimed of it."""
+    return np.zeros((num_ops, 16), np.int32)
+
+
 def build_table(
-    ops: Sequence[MachineOp], placement: Placement, addresses: Mapping[Area, int]
+    ops: Sequence[MachineOp],
+    placement: Placement,
+    addresses: Mapping[Area, int],
+    counters: npt.NDArray[np.int32],
 ) -> npt.NDArray[np.int64]:
     """One record per op. Shapes: (len(ops), OP_COLUMNS) int64."""
     table = np.zeros((len(ops), OP_COLUMNS), np.int64)
-    for record, op, bits in zip(table, ops, meeting_bits(ops, placement), strict=True):
+    for i, (op, bits) in enumerate(zip(ops, meeting_bits(ops, placement), strict=True)):
+        record = table[i]
         record[OP["KERNEL"]] = kernel_address(op.kernel)
         record[OP["ROWS"]] = S_LOGITS if op.rows is Rows.LOGITS else S_ROWS
         record[OP["MEET"]] = bits
+        record[OP["CLAIMED"]] = counters.ctypes.data + counters.strides[0] * i
         for name, value in op.columns.items():
             record[OP[name]] = _encode(value, addresses)
     return table

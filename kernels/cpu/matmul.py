@@ -1,21 +1,23 @@
 """y = W x for M rows of activations, for any weight format.
 
-Owns how a matmul is cut: over threads by groups of 16 features, over rows by what the second-level
-cache holds, then by tiles of up to 8 rows. Knows no format: `weight_format.tile` is a format's
-micro-kernel. Every format adds a quant block's products as exact int32 (float formats: even and odd
-columns apart), scales it into float32, blocks in order; that order is the same for every M and every
-share of a thread, and so is the result, bit for bit.
+Owns how a matmul is cut: over threads by groups of 16 features (claimed or in fixed shares), over rows
+by what the second-level cache holds, then by tiles of up to 8 rows. Knows no format:
+`weight_format.tile` is a format's micro-kernel. Every format adds a quant block's products as exact
+int32 (float formats: even and odd columns apart), scales it into float32, blocks in order; that order
+is the same for every M and every share of a thread, and so is the result, bit for bit.
 """
 
 from __future__ import annotations
 
 from kernels.cpu.layout import (
     ADD,
+    CLAIMED,
     GATED_GELU,
     GROUP_BYTES,
     GROUPS,
     IN_STRIDE,
     MODE,
+    NARROW_ROWS,
     OUT,
     OUT_STRIDE,
     ROWS,
@@ -28,9 +30,12 @@ from kernels.cpu.rows import input_rows, scratch
 from kernels.cpu.simd import (
     MAX_TILE,
     add_tile,
+    atomic_add,
     driver,
     f32,
     float_tile,
+    i32,
+    i64,
     inline_part,
     kernel_part,
     load_f,
@@ -92,26 +97,38 @@ def matmul(op, step, tid, fmt):
 
     OUT points at the first output column of this weight; whole groups are written. When gated, gate
     and up groups alternate, and GROUPS counts both. Scratch: GATE_SCRATCH_BYTES a row.
+
+    In a wide step threads claim one group after the other from the counter at CLAIMED (0: none, fixed
+    shares): a core that others want then delays one group, not half the matmul. In a narrow step a
+    group is too little work for that.
     """
     rows, threads, k, mode = step[op[ROWS]], step[S_THREADS], op[K], op[MODE]
     w_bytes, x_stride, y_stride = op[GROUP_BYTES], op[IN_STRIDE], op[OUT_STRIDE]
-    all_x = input_rows(op, step, tid)
+    all_x, gate = input_rows(op, step, tid), scratch(step, tid)
     row_block = max(8, ROW_BLOCK_BYTES // x_stride // 8 * 8)
-    for first in range(0, rows, row_block):
+    plain = mode in (STORE, ADD)
+    units = op[GROUPS] if plain else op[GROUPS] // 2
+    total = units * ((rows + row_block - 1) // row_block)
+    claim = rows > NARROW_ROWS and op[CLAIMED] != 0
+    unit, end = total * tid // threads, total * (tid + 1) // threads
+    while True:
+        if claim:
+            unit, end = i64(atomic_add(op[CLAIMED], i32(1))), total
+        if unit >= end:
+            break
+        first, g = unit // units * row_block, unit % units
         n = min(row_block, rows - first)
-        x, y = all_x + first * x_stride, op[OUT] + first * y_stride
-        if mode in (STORE, ADD):
-            for g in range(op[GROUPS] * tid // threads, op[GROUPS] * (tid + 1) // threads):
-                w = op[W] + g * w_bytes
-                group_times_rows(fmt, w, x, x_stride, k, n, y + 64 * g, y_stride, mode == ADD)
+        x, y = all_x + first * x_stride, op[OUT] + first * y_stride + 64 * g
+        if plain:
+            w = op[W] + g * w_bytes
+            group_times_rows(fmt, w, x, x_stride, k, n, y, y_stride, mode == ADD)
         else:
-            pairs, gate = op[GROUPS] // 2, scratch(step, tid)
-            for pair in range(pairs * tid // threads, pairs * (tid + 1) // threads):
-                w = op[W] + 2 * pair * w_bytes
-                group_times_rows(fmt, w, x, x_stride, k, n, gate, GATE_SCRATCH_BYTES, False)
-                group_times_rows(
-                    fmt, w + w_bytes, x, x_stride, k, n, gate + 64, GATE_SCRATCH_BYTES, False
-                )
-                for r in range(n):
-                    p = gate + GATE_SCRATCH_BYTES * r
-                    store_f(y + r * y_stride + 64 * pair, gated(load_f(p), load_f(p + 64), mode))
+            w = op[W] + 2 * g * w_bytes
+            group_times_rows(fmt, w, x, x_stride, k, n, gate, GATE_SCRATCH_BYTES, False)
+            group_times_rows(
+                fmt, w + w_bytes, x, x_stride, k, n, gate + 64, GATE_SCRATCH_BYTES, False
+            )
+            for r in range(n):
+                p = gate + GATE_SCRATCH_BYTES * r
+                store_f(y + r * y_stride, gated(load_f(p), load_f(p + 64), mode))
+        unit += 1
