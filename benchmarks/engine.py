@@ -4,7 +4,7 @@
 
 Both sides stay loaded and are measured alternately, case by case, so that a noisy moment hits both. The
 machine's two ceilings are measured in the same run. Prints a table and writes
-benchmarks/results/<date>-engine.json.
+benchmarks/results/<date and time>-engine.json.
 """
 
 from __future__ import annotations
@@ -103,7 +103,8 @@ def main() -> None:
         "rounds": args.rounds,
         "models": models,
     }
-    path = ROOT / "benchmarks" / "results" / f"{str(report['date'])[:10]}-engine.json"
+    stamp = str(report["date"])[:16].replace(":", "")
+    path = ROOT / "benchmarks" / "results" / f"{stamp}-engine.json"
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(report, indent=1) + "\n")
     print(f"ceilings {report['ceiling']}\nwritten to {path.relative_to(ROOT)}")

@@ -1,6 +1,6 @@
-"""docs/benchmarks.md, written from the newest results file: `python -m benchmarks.report`.
+"""docs/benchmarks.md, written from the results files, newest first: `python -m benchmarks.report`.
 
-Owns the form of that page. Every figure in it comes from the file it names.
+Owns the form of that page. Every figure in it comes from the file named above it.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ travel, absolute figures do not.
 """
 
 
-def page(report: dict[str, Any], name: str) -> str:
+def run_of(report: dict[str, Any], name: str) -> str:
+    """One run's section."""
     ceiling = report["ceiling"]
     lines = [
-        HEAD,
-        f"Measured on {report['date'][:10]} at commit `{report['commit']}`: {report['cpu']},"
+        f"## Run of {report['date'][:16]}",
+        "",
+        f"Commit `{report['commit']}`, {report['cpu']},"
         f" {report['threads']} threads, Python {report['python']}, against {report['peer']};"
         f" {report['rounds']} rounds. Source: `benchmarks/results/{name}`.",
         "",
@@ -54,13 +56,11 @@ def page(report: dict[str, Any], name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write(results: Path) -> None:
-    PAGE.write_text(page(json.loads(results.read_text()), results.name))
-
-
-def newest() -> Path:
-    return max((ROOT / "benchmarks" / "results").glob("*-engine.json"))
+def page(results: list[Path]) -> str:
+    runs = [run_of(json.loads(path.read_text()), path.name) for path in results]
+    return "\n".join([HEAD, *runs])
 
 
 if __name__ == "__main__":
-    write(newest())
+    found = sorted((ROOT / "benchmarks" / "results").glob("*-engine.json"), reverse=True)
+    PAGE.write_text(page(found))

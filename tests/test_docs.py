@@ -58,3 +58,12 @@ def test_every_make_target_is_explained() -> None:
     assert phony
     silent = [t for t in phony[1].split() if not re.search(rf"^{t}:.*##", makefile, re.M)]
     assert not silent
+
+
+def test_the_page_of_figures_comes_from_the_results_files() -> None:
+    """`python -m benchmarks.report` rewrites it."""
+    from benchmarks import report
+
+    results = sorted((ROOT / "benchmarks" / "results").glob("*-engine.json"), reverse=True)
+    assert results
+    assert report.PAGE.read_text() == report.page(results)
