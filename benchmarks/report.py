@@ -38,7 +38,7 @@ def run_of(report: dict[str, Any], name: str) -> str:
     for model in report["models"]:
         lines += [
             "",
-            f"## {model['model']}",
+            f"### {model['model']}",
             "",
             "| case | ours | llama.cpp | ratio |",
             "|---|---|---|---|",
