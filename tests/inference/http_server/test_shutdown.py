@@ -65,6 +65,8 @@ def is_refused(server: LiveServer) -> bool:
         server.connect().close()
     except ConnectionRefusedError:
         return True
+    except ConnectionResetError:  # it was still in the queue of the socket that just closed
+        return False
     return False
 
 
