@@ -23,3 +23,19 @@ class OutOfMemory(AccelError):
         super().__init__(
             f"Not enough memory for {what}: {wanted_bytes / 2**20:.0f} MiB were wanted."
         )
+
+
+class NoDriver(AccelError):
+    """There is no usable CUDA driver on this host. `why` says what is missing."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+        super().__init__(f"No CUDA driver can be used: {why}.")
+
+
+class DieFailed(AccelError):
+    """The driver reported an error on a die. What ran there is lost; other dies are not concerned."""
+
+    def __init__(self, ordinal: int, why: str) -> None:
+        self.ordinal, self.why = ordinal, why
+        super().__init__(f"Die {ordinal} failed: {why}.")

@@ -1,0 +1,155 @@
+"""A die as one replica uses it: a context, a stream, and an account of its bytes.
+
+Owns the context's life and whose turn it is on a thread (push/pop), transfers in stream order, and
+waiting by polling. Knows no model and no placement.
+
+A replica has a context of its own on each of its dies: an error that spoils a context takes one replica
+down, and closing the context gives every byte of it back, whatever was forgotten. One thread at a time
+uses a die: the loader while it loads, then the replica's worker, at last whoever closes it.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from accel.cuda import driver
+from accel.cuda.memory import Account, Pinned, Region
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+    import numpy.typing as npt
+
+FIRST_POLL_S = 50e-6
+LONGEST_POLL_S = 500e-6  # a step takes milliseconds: polling longer than this would show in it
+
+
+class Die:
+    """Open on `ordinal` (the driver's own count). Calls other than `current` and `close` need `current`.
+
+    arch: what its images are compiled for, "sm_37" or HOST_ARCH for an emulated die; stream: a pycuda
+    Stream, all of this replica's work on the die; account: the bytes held.
+    Raises, whatever is called: NoDriver, OutOfMemory, DieFailed.
+    """
+
+    def __init__(self, ordinal: int) -> None:
+        self._driver = driver.load()
+        self.ordinal = ordinal
+        self.account = Account(ordinal)
+        with driver.errors_of(ordinal):
+            device = self._driver.Device(ordinal)
+            major, minor = device.compute_capability()
+            self.arch = driver.HOST_ARCH if driver.is_emulated() else f"sm_{major}{minor}"
+            self._context: Any = device.make_context()
+            try:
+                self.stream: Any = self._driver.Stream()
+                self._events: list[Any] = []
+                self._end: Any = self.new_event()
+            except BaseException:
+                self._context.detach()
+                raise
+            self._context.pop()
+
+    # ---- the context ------------------------------------------------------------------------------
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """Make this die the thread's own within the block; the driver's errors leave it as ours.
+
+        Blocks nest, of the same die or of others.
+        """
+        with driver.errors_of(self.ordinal):
+            self._context.push()
+            try:
+                yield
+            finally:
+                self._context.pop()
+
+    @property
+    def is_open(self) -> bool:
+        return self._context is not None
+
+    def close(self) -> None:
+        """Give everything back, from any thread, in whatever state the die is. Safe to call twice.
+
+        A spoilt context refuses even to be tidied up; what it held is free all the same.
+        """
+        if self._context is None:
+            return
+        context, self._context = self._context, None
+        with suppress(self._driver.Error):
+            context.push()
+        self.account.release_all(self._driver)
+        self._events.clear()
+        del self.stream, self._end
+        with suppress(self._driver.Error):
+            context.detach()  # destroys it, and takes it off this thread
+
+    # ---- memory -----------------------------------------------------------------------------------
+
+    def allocate(self, num_bytes: int, what: str) -> Region:
+        """`num_bytes` (> 0) on the die, not zeroed, at a multiple of 256; `what` is named in errors."""
+        return self.account.allocate(self._driver, num_bytes, what)
+
+    def free(self, region: Region) -> None:
+        """Give one region back early; `close` gives back the rest."""
+        self.account.free(region)
+
+    def pinned(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Pinned:
+        """Page-locked host memory, whose `array` the driver copies to and from without the host's help."""
+        return self.account.pinned(self._driver, shape, dtype)
+
+    def memory_info(self) -> tuple[int, int]:
+        """(free, total) bytes of the whole die, whoever uses them."""
+        free, total = self._driver.mem_get_info()
+        return int(free), int(total)
+
+    # ---- work in stream order ---------------------------------------------------------------------
+
+    def load_module(self, image: bytes) -> Any:
+        """The pycuda Module of a compiled image; it is gone with the die."""
+        return self._driver.module_from_buffer(image)
+
+    def copy_in(self, address: int, source: npt.NDArray[np.generic]) -> None:
+        """Copy a C-contiguous host array to `address`. From pinned memory the source must stay as it is
+        until the stream has passed; from other memory the call waits."""
+        self._driver.memcpy_htod_async(address, source, self.stream)
+
+    def copy_out(self, target: npt.NDArray[np.generic], address: int) -> None:
+        """Copy from `address` to a host array; it holds the values once the stream has passed."""
+        self._driver.memcpy_dtoh_async(target, address, self.stream)
+
+    def copy_within(self, target: int, source: int, num_bytes: int) -> None:
+        self._driver.memcpy_dtod_async(target, source, num_bytes, self.stream)
+
+    def fill_zero(self, address: int, num_bytes: int) -> None:
+        self._driver.memset_d8_async(address, 0, num_bytes, self.stream)
+
+    def new_event(self) -> Any:
+        """A pycuda Event to record as often as needed; it is gone with the die."""
+        event = self._driver.Event(self._driver.event_flags.DISABLE_TIMING)
+        self._events.append(event)
+        return event
+
+    def record(self, event: Any) -> None:
+        """Let the event be passed once everything given to the stream so far has run."""
+        event.record(self.stream)
+
+    def follow(self, event: Any) -> None:
+        """Let what comes next in this stream wait for an event of any die. The host does not wait."""
+        self.stream.wait_for_event(event)
+
+    def wait(self, event: Any) -> None:
+        """Return once the event is passed. Polls, so that many dies share few cores."""
+        pause_s = FIRST_POLL_S
+        while not event.query():
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_POLL_S)
+
+    def synchronize(self) -> None:
+        """Return once everything in the stream has run."""
+        self.record(self._end)
+        self.wait(self._end)
