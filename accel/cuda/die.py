@@ -39,6 +39,7 @@ class Die:
         self._driver = driver.load()
         self.ordinal = ordinal
         self.account = Account(ordinal)
+        self.peers: set[Die] = set()  # whose memory this context reaches
         with driver.errors_of(ordinal):
             device = self._driver.Device(ordinal)
             major, minor = device.compute_capability()
@@ -69,8 +70,9 @@ class Die:
                 self._context.pop()
 
     @property
-    def is_open(self) -> bool:
-        return self._context is not None
+    def context(self) -> Any:
+        """The pycuda Context, for copies between dies; None once closed."""
+        return self._context
 
     def close(self) -> None:
         """Give everything back, from any thread, in whatever state the die is. Safe to call twice.
@@ -84,6 +86,7 @@ class Die:
             context.push()
         self.account.release_all(self._driver)
         self._events.clear()
+        self.peers.clear()
         del self.stream, self._end
         with suppress(self._driver.Error):
             context.detach()  # destroys it, and takes it off this thread
@@ -101,6 +104,10 @@ class Die:
     def pinned(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Pinned:
         """Page-locked host memory, whose `array` the driver copies to and from without the host's help."""
         return self.account.pinned(self._driver, shape, dtype)
+
+    def free_pinned(self, pinned: Pinned) -> None:
+        """Give it back early. Nothing in the stream may still use it."""
+        self.account.free_pinned(self._driver, pinned)
 
     def memory_info(self) -> tuple[int, int]:
         """(free, total) bytes of the whole die, whoever uses them."""

@@ -42,7 +42,7 @@ class Account:
     def __init__(self, ordinal: int) -> None:
         self._ordinal = ordinal
         self._regions: set[Region] = set()
-        self._pinned: list[Pinned] = []
+        self._pinned: set[Pinned] = set()
         self.allocated_bytes = self.pinned_bytes = 0
 
     def allocate(self, driver: Any, num_bytes: int, what: str) -> Region:
@@ -66,14 +66,23 @@ class Account:
         """Raises: OutOfMemory, when the host has no such memory left to lock."""
         num_bytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
         try:
-            array = driver.pagelocked_empty(shape, dtype)
+            # Portable: a copy to another die starts from it too.
+            flags = driver.host_alloc_flags.PORTABLE
+            array = driver.pagelocked_empty(shape, dtype, mem_flags=flags)
         except driver.MemoryError as error:
             what = f"page-locked host memory for die {self._ordinal}"
             raise OutOfMemory(what, num_bytes) from error
         pinned = Pinned(array, array.base)
-        self._pinned.append(pinned)
+        self._pinned.add(pinned)
         self.pinned_bytes += num_bytes
         return pinned
+
+    def free_pinned(self, driver: Any, pinned: Pinned) -> None:
+        """Also where the driver refuses: then its context takes it along."""
+        self._pinned.remove(pinned)
+        self.pinned_bytes -= pinned.array.nbytes
+        with suppress(driver.Error):
+            pinned.memory.free()
 
     def release_all(self, driver: Any) -> None:
         """Give back whatever is left, also where the driver refuses: then its context takes it along."""
