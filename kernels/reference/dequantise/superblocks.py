@@ -23,7 +23,7 @@ def q2_k(blocks: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
     d, dmin = half(blocks[:, 80:82]), half(blocks[:, 82:84])
     scale = (d * (scales & 15).astype(np.float32)).reshape(n, 16, 1)
     minimum = (dmin * (scales >> 4).astype(np.float32)).reshape(n, 16, 1)
-    q = _two_bits(planes).reshape(n, 16, 16).astype(np.float32)
+    q = two_bits(planes).reshape(n, 16, 16).astype(np.float32)
     return (scale * q - minimum).reshape(n, 256)
 
 
@@ -36,7 +36,7 @@ def q3_k(blocks: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
     scales = (low | high << np.uint8(4)).astype(np.float32) - np.float32(32)
     # Byte l of the high bits holds bit l of each of the eight runs of 32 values.
     high_bit = bit_list(high_bits).reshape(n, 32, 8).swapaxes(1, 2).reshape(n, 256)
-    q = _two_bits(planes).astype(np.float32) - np.float32(4) * (1 - high_bit.astype(np.float32))
+    q = two_bits(planes).astype(np.float32) - np.float32(4) * (1 - high_bit.astype(np.float32))
     scale = (half(blocks[:, 108:110]) * scales).reshape(n, 16, 1)
     return (scale * q.reshape(n, 16, 16)).reshape(n, 256)
 
@@ -59,14 +59,14 @@ def q6_k(blocks: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
     """128 bytes of low halves, 64 bytes of 2-bit highs, 16 int8 scales, d; 16 sub-blocks."""
     n = len(blocks)
     low = nibbles(blocks[:, 0:128].reshape(n, 2, 64)).reshape(n, 256)
-    high = _two_bits(blocks[:, 128:192])
+    high = two_bits(blocks[:, 128:192])
     q = (low | high << np.uint8(4)).astype(np.float32) - np.float32(32)
     scales = np.ascontiguousarray(blocks[:, 192:208]).view(np.int8).astype(np.float32)
     scale = (half(blocks[:, 208:210]) * scales).reshape(n, 16, 1)
     return (scale * q.reshape(n, 16, 16)).reshape(n, 256)
 
 
-def _two_bits(planes: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+def two_bits(planes: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     """(n, 64) bytes -> (n, 256) values 0..3: each 32 bytes hold four runs of 32 values."""
     n = len(planes)
     shifts = np.array([0, 2, 4, 6], dtype=np.uint8).reshape(1, 1, 4, 1)
@@ -77,13 +77,13 @@ def _scaled_with_minimum(
     blocks: npt.NDArray[np.uint8], q: npt.NDArray[np.uint8]
 ) -> npt.NDArray[np.float32]:
     n = len(blocks)
-    scales, minima = _six_bit_pairs(blocks[:, 4:16])
+    scales, minima = six_bit_pairs(blocks[:, 4:16])
     scale = (half(blocks[:, 0:2]) * scales.astype(np.float32)).reshape(n, 8, 1)
     minimum = (half(blocks[:, 2:4]) * minima.astype(np.float32)).reshape(n, 8, 1)
     return (scale * q.reshape(n, 8, 32).astype(np.float32) - minimum).reshape(n, 256)
 
 
-def _six_bit_pairs(
+def six_bit_pairs(
     packed: npt.NDArray[np.uint8],
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
     """(n, 12) bytes -> scales and minima (n, 8).

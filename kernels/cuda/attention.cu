@@ -1,0 +1,185 @@
+// attention over KV pages, the second half of attention_qkv, split over runs of positions.
+//
+//   s[h][j] = scale q[t][h] . keys[j]        for positions j <= p of the row's slot, and j > p - window if window > 0
+//   y[t][h] = sum_j exp(s[h][j] - m) values[j] / sum_j exp(s[h][j] - m),   m = max_j s[h][j]
+//
+// attend_run makes, for one row, GROUP query heads and one run of RUN positions, the partial (m, sum, values)
+// of every head; combine_runs joins the runs of a row in ascending order.
+//
+// Shapes: q (N, stride) f32, heads of HEAD_DIM; pages (num_pages, num_kv_heads, 32, HEAD_DIM)
+// f16, HEAD_DIM a multiple of 16 of at most 256; partial (N, num_heads, max_runs, HEAD_DIM + 2) f32: values, m,
+// sum; y (N, num_heads * HEAD_DIM) f32. Compiled with -D HEAD_DIM and -D GROUP, the query
+// heads a thread block takes: those of one key/value head, or one of `parts` equal parts of them.
+//
+// attend_run: grid (runs, num_kv_heads * parts, N), 128 threads. Tiles of 128 positions:
+//   scores: 16 groups of 8 lanes; a group takes 4 keys at a time, a lane 8 values of each, which it turns to
+//     floats once and uses for all query heads; queries lie in shared memory.
+//   weights: warp w takes heads w, w + 4, ...
+//   values: a thread owns 2 neighbouring dimensions in every SLICESth position; lanes read a row's halves side by side.
+// combine_runs: grid (num_heads, N), HEAD_DIM threads.
+//
+// Order of summation: set by HEAD_DIM, tile and run alone, never by N or the grid; tiles start at multiples of
+// 128 positions, so that a row's result is the same whichever chunk it came in. Deterministic.
+// RUN is one number for an executor (kernels/cuda/launches.py), a multiple of 128.
+// Reference: kernels/reference/attention.py; exp by expf.
+#include "half.cuh"
+#include "sums.cuh"
+
+#define THREADS 128
+#define PAGE_LEN 32
+#define TILE 128
+#define LANES 8
+#define KEYS 4
+#define CHUNKS ((HEAD_DIM + LANES * 8 - 1) / (LANES * 8))
+#define PAIRS (HEAD_DIM / 2)
+#define SLICES (THREADS / PAIRS > 0 ? THREADS / PAIRS : 1)
+#define PARTIAL (HEAD_DIM + 2)
+
+struct Span {
+    int first, end;  // positions the row sees
+};
+
+__device__ inline Span seen(int position, int window) {
+    Span span = {window > 0 && position >= window ? position - window + 1 : 0, position + 1};
+    return span;
+}
+
+__device__ inline void eight_floats(uint4 w, float* v) {
+    v[0] = low_half(w.x), v[1] = high_half(w.x), v[2] = low_half(w.y), v[3] = high_half(w.y);
+    v[4] = low_half(w.z), v[5] = high_half(w.z), v[6] = low_half(w.w), v[7] = high_half(w.w);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+attend_run(const float* q, const unsigned short* keys, const unsigned short* values, const int* positions,
+           const int* slots, const int* page_table, float* partial, int num_kv_heads, int parts,
+           int stride, int pages_per_slot, int run_len, int max_runs, int window, float scale) {
+    __shared__ float queries[GROUP][HEAD_DIM];
+    __shared__ float weights[GROUP][TILE];
+    __shared__ float maxima[GROUP], totals[GROUP], rescale[GROUP];
+    __shared__ float others[SLICES][GROUP][HEAD_DIM];
+    int token = blockIdx.z, kv_head = blockIdx.y / parts, first_head = blockIdx.y * GROUP, run = blockIdx.x;
+    Span span = seen(positions[token], window);
+    int run_end = min((run + 1) * run_len, span.end);
+    if (run_end <= max(run * run_len, span.first)) return;
+    const int* table = page_table + (size_t)slots[token] * pages_per_slot;
+
+    for (int i = threadIdx.x; i < GROUP * HEAD_DIM; i += THREADS) {
+        queries[i / HEAD_DIM][i % HEAD_DIM] = q[(size_t)token * stride + first_head * HEAD_DIM + i];
+    }
+    if (threadIdx.x < GROUP) maxima[threadIdx.x] = -INFINITE, totals[threadIdx.x] = 0.0f;
+    int pair = threadIdx.x % PAIRS, slice = threadIdx.x / PAIRS;
+    float sums[GROUP][2] = {};
+    __syncthreads();
+
+    for (int tile = run * run_len; tile < run_end; tile += TILE) {
+        if (tile + TILE <= span.first) continue;
+        int lane = threadIdx.x % LANES;
+        for (int first = threadIdx.x / LANES * KEYS; first < TILE; first += THREADS / LANES * KEYS) {
+            float dots[GROUP][KEYS] = {};
+            // Four neighbouring positions are of one page. Positions nobody sees are read from the last one seen.
+#pragma unroll 1
+            for (int c = 0; c < CHUNKS; c++) {
+                int d = (c * LANES + lane) * 8;
+                if (d >= HEAD_DIM) continue;
+                float k[KEYS][8];
+#pragma unroll
+                for (int i = 0; i < KEYS; i++) {
+                    int j = min(tile + first + i, run_end - 1);
+                    size_t row = ((size_t)table[j / PAGE_LEN] * num_kv_heads + kv_head) * PAGE_LEN + j % PAGE_LEN;
+                    eight_floats(*(const uint4*)(keys + row * HEAD_DIM + d), k[i]);
+                }
+#pragma unroll
+                for (int h = 0; h < GROUP; h++) {
+#pragma unroll
+                    for (int e = 0; e < 8; e++) {
+                        float value = queries[h][d + e];
+#pragma unroll
+                        for (int i = 0; i < KEYS; i++) dots[h][i] = fmaf(value, k[i][e], dots[h][i]);
+                    }
+                }
+            }
+#pragma unroll
+            for (int h = 0; h < GROUP; h++) {
+#pragma unroll
+                for (int i = 0; i < KEYS; i++) {
+                    int j = tile + first + i;
+                    float s = lane_sum<LANES>(dots[h][i]) * scale;
+                    if (lane == i) weights[h][first + i] = j >= span.first && j < run_end ? s : -INFINITE;
+                }
+            }
+        }
+        __syncthreads();
+
+        for (int h = threadIdx.x / 32; h < GROUP; h += THREADS / 32) {
+            float most = -INFINITE;
+            for (int j = threadIdx.x % 32; j < TILE; j += 32) most = fmaxf(most, weights[h][j]);
+            most = fmaxf(lane_max<32>(most), maxima[h]);
+            float total = 0.0f;
+            for (int j = threadIdx.x % 32; j < TILE; j += 32) {
+                float e = expf(weights[h][j] - most);
+                weights[h][j] = e;
+                total += e;
+            }
+            total = lane_sum<32>(total);
+            if (threadIdx.x % 32 == 0) {
+                rescale[h] = expf(maxima[h] - most);  // 0 in the first tile
+                totals[h] = fmaf(totals[h], rescale[h], total);
+                maxima[h] = most;
+            }
+        }
+        __syncthreads();
+
+        if (slice < SLICES) {
+#pragma unroll
+            for (int h = 0; h < GROUP; h++) sums[h][0] *= rescale[h], sums[h][1] *= rescale[h];
+            int end = min(TILE, run_end - tile);
+            for (int j = slice; j < end; j += SLICES) {
+                int position = tile + j;
+                size_t row = ((size_t)table[position / PAGE_LEN] * num_kv_heads + kv_head) * PAGE_LEN + position % PAGE_LEN;
+                unsigned v = *(const unsigned*)(values + row * HEAD_DIM + 2 * pair);
+                float first = low_half(v), second = high_half(v);
+#pragma unroll
+                for (int h = 0; h < GROUP; h++) {
+                    sums[h][0] = fmaf(weights[h][j], first, sums[h][0]);
+                    sums[h][1] = fmaf(weights[h][j], second, sums[h][1]);
+                }
+            }
+        }
+        __syncthreads();  // the weights are read before the next tile's are written
+    }
+
+    if (slice < SLICES) {
+#pragma unroll
+        for (int h = 0; h < GROUP; h++) {
+            others[slice][h][2 * pair] = sums[h][0], others[slice][h][2 * pair + 1] = sums[h][1];
+        }
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < GROUP * HEAD_DIM; i += THREADS) {
+        int h = i / HEAD_DIM, d = i % HEAD_DIM;
+        float sum = 0.0f;
+        for (int s = 0; s < SLICES; s++) sum += others[s][h][d];
+        size_t head = (size_t)token * gridDim.y * GROUP + first_head + h;
+        float* out = partial + (head * max_runs + run) * PARTIAL;
+        out[d] = sum;
+        if (d == 0) out[HEAD_DIM] = maxima[h], out[HEAD_DIM + 1] = totals[h];
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(HEAD_DIM)
+combine_runs(const float* partial, const int* positions, float* y, int num_heads, int run_len, int max_runs,
+             int window) {
+    int head = blockIdx.x, token = blockIdx.y, d = threadIdx.x;
+    Span span = seen(positions[token], window);
+    const float* in = partial + ((size_t)token * num_heads + head) * max_runs * PARTIAL;
+    int first = span.first / run_len, last = (span.end - 1) / run_len;
+    float most = -INFINITE, total = 0.0f, sum = 0.0f;
+    for (int run = first; run <= last; run++) most = fmaxf(most, in[run * PARTIAL + HEAD_DIM]);
+    for (int run = first; run <= last; run++) {
+        const float* of = in + run * PARTIAL;
+        float share = expf(of[HEAD_DIM] - most);
+        total = fmaf(of[HEAD_DIM + 1], share, total);
+        sum = fmaf(of[d], share, sum);
+    }
+    y[(size_t)token * num_heads * HEAD_DIM + head * HEAD_DIM + d] = sum / total;
+}

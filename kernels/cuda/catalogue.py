@@ -1,0 +1,150 @@
+"""Every kernel that is compiled for dies, with what it may use: the list that tests and the docs walk.
+
+Owns the records and the reading of sources; compiles nothing. A kernel is an entry of a `.cu` file
+under some defines; the entries of one file and one set of defines come out of one image.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernels.cuda.formats import FORMATS
+
+_FOLDER = Path(__file__).parent
+_INCLUDE = re.compile(r'^#include "([\w./]+)"$', re.MULTILINE)
+_ONCE = "#pragma once\n"
+
+MATMUL_THREADS = 128
+GROUPS = 16  # of 8 lanes in a thread block of a matmul
+_TILE_BYTES = 72 * 16  # of one token: 64 float4 and a pad after every eighth
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One entry. `arguments` are the codes of its parameters: P a pointer, i an int, f a float.
+
+    static_shared_bytes is exact, of a thread block; max_registers what a thread may use on sm_37.
+    """
+
+    name: str
+    file: str
+    entry: str
+    arguments: str
+    threads: int
+    static_shared_bytes: int
+    max_registers: int
+    defines: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def source(self) -> str:
+        """The file with its includes in it."""
+        return source_of(self.file)
+
+
+@functools.cache
+def source_of(file: str) -> str:
+    """A file of this folder with every quoted include put in, once each. Raises: FileNotFoundError."""
+    return _inlined(file, set())
+
+
+def _inlined(file: str, seen: set[str]) -> str:
+    seen.add(file)
+    text = (_FOLDER / file).read_text().replace(_ONCE, "")
+    return _INCLUDE.sub(lambda found: "" if found[1] in seen else _inlined(found[1], seen), text)
+
+
+@dataclass(frozen=True)
+class MatmulShape:
+    """One entry of matmul.cu: the tokens of a thread block, and the rows of each of its groups."""
+
+    entry: str
+    tokens: int
+    rows: int
+    max_registers: int
+
+
+MATMULS = (
+    MatmulShape("matmul_narrow", 1, 2, 64),
+    MatmulShape("matmul_1", 1, 4, 128),
+    MatmulShape("matmul_2", 2, 4, 128),
+    MatmulShape("matmul_4", 4, 4, 128),
+    MatmulShape("matmul_8", 8, 4, 168),
+)
+
+
+@functools.cache
+def matmul(format_name: str, shape: MatmulShape) -> Kernel:
+    return Kernel(
+        f"{shape.entry} {format_name}",
+        "matmul.cu",
+        shape.entry,
+        "PPPPPPPPPiiiiiif",
+        MATMUL_THREADS,
+        shape.tokens * (_TILE_BYTES + 12),
+        shape.max_registers,
+        (("FORMAT", format_name),),
+    )
+
+
+@functools.cache
+def embed(format_name: str) -> Kernel:
+    defines = (("FORMAT", format_name),)
+    return Kernel(f"embed {format_name}", "embed.cu", "embed", "PPPPPPiif", 64, 0, 64, defines)
+
+
+@functools.cache
+def attend_run(head_dim: int, group: int) -> Kernel:
+    """`group` query heads a thread block, of at most MAX_GROUP."""
+    slices = max(1, 128 // (head_dim // 2))
+    shared_bytes = 4 * (group * (head_dim + 128 + 3 + slices * head_dim))
+    registers = 128 if group <= 4 else 168
+    name = f"attend_run {head_dim} x {group}"
+    defines = (("HEAD_DIM", str(head_dim)), ("GROUP", str(group)))
+    return Kernel(
+        name,
+        "attention.cu",
+        "attend_run",
+        "PPPPPPPiiiiiiif",
+        128,
+        shared_bytes,
+        registers,
+        defines,
+    )
+
+
+@functools.cache
+def combine_runs(head_dim: int, group: int) -> Kernel:
+    defines = attend_run(head_dim, group).defines
+    name = f"combine_runs {head_dim} x {group}"
+    return Kernel(name, "attention.cu", "combine_runs", "PPPiiii", head_dim, 0, 64, defines)
+
+
+MAX_GROUP = 8
+MAX_HEAD_DIM = 256
+
+RMS_NORM = Kernel("rms_norm", "rms_norm.cu", "rms_norm", "PPPPPiif", 128, 16, 64)
+ROPE_APPEND = Kernel("rope_append", "rope.cu", "rope_append", "PPPPPPPPPPiiiiiif", 128, 0, 64)
+ADD = Kernel("add", "add.cu", "add", "PPPii", 128, 0, 32)
+ADD_BIAS = Kernel("add_bias", "add_bias.cu", "add_bias", "PPPii", 128, 0, 32)
+GATED = Kernel("gated", "gated.cu", "gated", "PPPiii", 128, 0, 32)
+SOFTCAP = Kernel("softcap", "softcap.cu", "softcap", "PPiif", 128, 0, 32)
+TAKE_LOGIT_ROWS = Kernel(
+    "take_logit_rows", "take_logit_rows.cu", "take_logit_rows", "PPPii", 128, 0, 32
+)
+
+# (head_dim, group) of models that are in use, and of the smallest ones in the tests.
+HEAD_SHAPES: tuple[tuple[int, int], ...] = (
+    *((32, 2), (64, 3), (64, 4), (64, 7), (64, 8), (80, 1), (96, 1), (128, 2), (128, 4)),
+    *((128, 5), (128, 7), (128, 8), (256, 1), (256, 2), (256, 4), (256, 8)),
+)
+
+CATALOGUE: tuple[Kernel, ...] = (
+    *(matmul(name, shape) for name in FORMATS for shape in MATMULS),
+    *(embed(name) for name in FORMATS),
+    *(attend_run(*shape) for shape in HEAD_SHAPES),
+    *(combine_runs(*shape) for shape in HEAD_SHAPES),
+    *(RMS_NORM, ROPE_APPEND, ADD, ADD_BIAS, GATED, SOFTCAP, TAKE_LOGIT_ROWS),
+)
