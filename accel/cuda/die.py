@@ -10,6 +10,7 @@ uses a die: the loader while it loads, then the replica's worker, at last whoeve
 
 from __future__ import annotations
 
+import threading
 import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,15 @@ if TYPE_CHECKING:
 
 FIRST_POLL_S = 50e-6
 LONGEST_POLL_S = 500e-6  # a step takes milliseconds: polling longer than this would show in it
+
+_open: set[Die] = set()
+_open_lock = threading.Lock()
+
+
+def own_bytes(ordinal: int) -> int:
+    """What this process has allocated on that die, through all its contexts there."""
+    with _open_lock:
+        return sum(d.account.allocated_bytes for d in _open if d.ordinal == ordinal)
 
 
 class Die:
@@ -53,6 +63,8 @@ class Die:
                 self._context.detach()
                 raise
             self._context.pop()
+        with _open_lock:
+            _open.add(self)
 
     # ---- the context ------------------------------------------------------------------------------
 
@@ -82,6 +94,8 @@ class Die:
         if self._context is None:
             return
         context, self._context = self._context, None
+        with _open_lock:
+            _open.remove(self)
         with suppress(self._driver.Error):
             context.push()
         self.account.release_all(self._driver)
