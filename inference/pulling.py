@@ -1,4 +1,4 @@
-"""Pulling a model file and registering it, with progress on the terminal and in a job row.
+"""Pulling a model file and registering it; and the bar a terminal shows of it.
 
 Owns the way from a source's text to an artifact. The fetching is `inference.sources`'s, the row the
 registry's.
@@ -30,22 +30,25 @@ if TYPE_CHECKING:
     from registry.models import Artifact
 
 
-def pull_and_register(text: str, models_dir: Path, *, actor: str, show_progress: bool) -> Artifact:
-    """Fetch unless it is here already. Raises: SourceError, ModelError, OSError."""
+def pull_and_register(
+    text: str, models_dir: Path, progress: Callable[[int, int | None], None]
+) -> Artifact:
+    """Fetch unless it is here already. `progress` is told (bytes done, bytes in all or None).
+
+    Raises: SourceError, ModelError, OSError; and whatever `progress` raises, which ends the pull.
+    """
     known = selectors.artifact_of_source(text)
     if known is not None and known.file_is_here():
         return known
     source = parse_source(text)
     models_dir.mkdir(parents=True, exist_ok=True)
-    with _shown_progress(f"pulling {text}", is_shown=show_progress) as progress:
-        pulled = pull(
-            source, models_dir, network=configured_network(settings.ENVIRON), progress=progress
-        )
+    network = configured_network(settings.ENVIRON)
+    pulled = pull(source, models_dir, network=network, progress=progress)
     return catalogue.register_file(pulled.path, source=text, digest=pulled.digest)
 
 
 @contextmanager
-def _shown_progress(what: str, *, is_shown: bool) -> Iterator[Callable[[int, int | None], None]]:
+def shown_progress(what: str) -> Iterator[Callable[[int, int | None], None]]:
     """A bar that appears with the first byte: a source that is refused had none to show."""
     columns = (
         TextColumn("{task.description}"),
@@ -54,7 +57,7 @@ def _shown_progress(what: str, *, is_shown: bool) -> Iterator[Callable[[int, int
         TransferSpeedColumn(),
     )
     with ExitStack() as stack:
-        bar = Progress(*columns, console=Console(stderr=True), disable=not is_shown)
+        bar = Progress(*columns, console=Console(stderr=True))
         task: TaskID | None = None
 
         def progress(done: int, total: int | None) -> None:

@@ -26,6 +26,7 @@ from accel.host import available_bytes
 from inference.engine.pressure import PressureGauge
 from inference.loading import EngineSettings, LoadPlan, load_replica
 from inference.model.errors import ModelError
+from inference.pull_jobs import PullJobs
 from inference.runtime import Runtime
 from inference.text.errors import TextError
 from registry import placement, selectors, services
@@ -85,6 +86,7 @@ class Supervisor:
         self._rank = {name: rank for rank, name in enumerate(dict.fromkeys(load_first))}
         self._runtime, self._settings, self._drain_s = runtime, settings, drain_s
         self._pressure = PressureGauge(available_bytes)
+        self._pulls = PullJobs()
         self._lock_path = data_dir / "engine.lock"
         self._lock_file: IO[str] | None = None
         self._wake = threading.Event()
@@ -107,7 +109,7 @@ class Supervisor:
             raise AlreadyRunning(self._lock_path) from error
         self._lock_file = lock_file
         self._pressure.start()
-        services.pulls_reset_at_boot()
+        self._pulls.start()
         for replica in services.replicas_reset_at_boot():
             logger.info("restoring %s (%s)", replica.served_name, replica.public_id)
         wanted_changed.connect(self._on_wanted_changed)
@@ -115,9 +117,10 @@ class Supervisor:
         self._thread.start()
 
     def load_no_more(self) -> None:
-        """Give up the load in progress at its next word, and begin no other. Does not wait."""
+        """Give up the load and the pull in progress at their next word, and begin no other. Does not wait."""
         self._loads_no_more = True
         self._to_load.put(None)
+        self._pulls.stop()
 
     def stop(self) -> None:
         """End every sequence with an error sentence, give all memory back and say so in the database.
@@ -132,6 +135,7 @@ class Supervisor:
         wanted_changed.disconnect(self._on_wanted_changed)
         self._thread.join(STOP_WAIT_S)
         self._loader.join(STOP_WAIT_S)
+        self._pulls.join(STOP_WAIT_S)
         self._pressure.stop()
         for replica in self._runtime.replicas():
             with suppress(KeyError):  # an unload was faster

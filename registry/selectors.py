@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from django.db.models import Prefetch, Sum
 
-from registry.models import ApiKey, Artifact, BindingShare, Die, Replica
+from registry.models import ApiKey, Artifact, BindingShare, Die, Job, Replica
 from registry.placement import DieRoom
 from registry.states import HELD, LIVE, State, Wanted
 
@@ -51,6 +51,16 @@ def replicas_to_unload() -> list[Replica]:
     """What is held and no longer wanted, draining ones included: their mode may have become `force`."""
     unwanted = Replica.objects.filter(wanted=Wanted.UNLOADED, state__in=HELD)
     return list(unwanted.select_related("artifact").order_by("changed_at", "pk"))
+
+
+def pulls_to_run() -> list[Job]:
+    """Pulls that nobody has taken up, longest waiting first."""
+    queued = Job.objects.filter(kind=Job.Kind.PULL, state=Job.State.QUEUED)
+    return list(queued.order_by("created_at", "pk"))
+
+
+def jobs_newest(limit: int) -> list[Job]:
+    return list(Job.objects.order_by("-created_at")[:limit])
 
 
 def replicas_wanted() -> list[Replica]:

@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
-from django.db import connections
 from msgspec import Meta, Struct
 
 from inference import control
 from inference.api.auth import control_caller
 from inference.api.body import read_body
+from inference.api.control_threads import on_control_thread
 from inference.api.endpoint import endpoint
 from inference.api.errors import InvalidRequest
 from inference.api.reply import json_response
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from django.http import HttpRequest
     from django.http.response import HttpResponseBase
 
-T = TypeVar("T")
-
 MAX_DIES = 64
-# Loads block for a minute; they must not use up the threads that others wait for.
-_threads = ThreadPoolExecutor(max_workers=16, thread_name_prefix="control")
 
 
 class LoadBody(Struct, frozen=True):
@@ -80,7 +71,7 @@ async def load(request: HttpRequest) -> HttpResponseBase:
         another=body.another,
         wait=body.wait,
     )
-    status = await _off_loop(lambda: control.load(wanted, caller.actor))
+    status = await on_control_thread(lambda: control.load(wanted, caller.actor))
     return json_response(status, status=200 if body.wait else 202)
 
 
@@ -94,23 +85,11 @@ async def unload(request: HttpRequest) -> HttpResponseBase:
         timeout_s=body.timeout_s,
         wait=body.wait,
     )
-    replicas = await _off_loop(lambda: control.unload(wanted, caller.actor))
+    replicas = await on_control_thread(lambda: control.unload(wanted, caller.actor))
     return json_response(Unloaded(tuple(replicas)), status=200 if body.wait else 202)
 
 
 @endpoint("GET")
 async def dies(request: HttpRequest) -> HttpResponseBase:
     await control_caller(request, "registry.view_die")
-    return json_response(await _off_loop(control.dies))
-
-
-async def _off_loop(act: Callable[[], T]) -> T:
-    """Run on a thread that keeps no database connection afterwards."""
-
-    def run() -> T:
-        try:
-            return act()
-        finally:
-            connections.close_all()
-
-    return await asyncio.get_running_loop().run_in_executor(_threads, copy_context().run, run)
+    return json_response(await on_control_thread(control.dies))

@@ -16,6 +16,7 @@ from inference.engine import errors as engine
 from inference.http_server import errors as http
 from inference.model.errors import ModelError
 from inference.runtime import ModelDraining, ModelNotFound, NoModelLoaded
+from inference.sources.errors import InvalidSource
 from inference.text.errors import TemplateError, TextError
 from registry import errors as registry
 
@@ -127,6 +128,7 @@ RULES: Mapping[type[BaseException], Rule] = {
     registry.PathRefused: Rule(400, _INVALID, "path_refused", param="path"),
     registry.InvalidValue: Rule(400, _INVALID, "invalid_value", param_from="field"),
     registry.InvalidName: Rule(400, _INVALID, "invalid_name", param="name"),
+    InvalidSource: Rule(400, _INVALID, "invalid_source", param="source"),
     control.UnsupportedOption: Rule(400, _INVALID, "unsupported_parameter", param_from="option"),
     ModelError: Rule(400, _INVALID, "invalid_model_file", param="path"),
     MissingApiKey: Rule(401, "authentication_error", "missing_api_key"),
@@ -137,10 +139,12 @@ RULES: Mapping[type[BaseException], Rule] = {
     ModelNotFound: Rule(404, _INVALID, "model_not_found", param="model"),
     registry.ReplicaNotFound: Rule(404, _INVALID, "model_not_found", param="name"),
     registry.ArtifactNotFound: Rule(404, _INVALID, "artifact_not_found", param="artifact"),
+    registry.JobNotFound: Rule(404, _INVALID, "job_not_found"),
     MethodNotAllowed: Rule(405, _INVALID, "method_not_allowed"),
     http.RequestTooSlow: Rule(408, _INVALID, "request_timeout"),
     registry.NameInUse: Rule(409, _INVALID, "name_in_use", param="name", retry_helps=False),
     registry.UnloadNotCancelable: Rule(409, _INVALID, "invalid_transition", retry_helps=False),
+    registry.JobNotCancelable: Rule(409, _INVALID, "invalid_transition", retry_helps=False),
     registry.InvalidTransition: Rule(409, _INVALID, "invalid_transition", retry_helps=False),
     http.BodyTooLarge: Rule(413, _INVALID, "body_too_large"),
     engine.QueueFull: Rule(429, _BUSY, "server_busy", retry_after_s=5),

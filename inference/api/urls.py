@@ -8,7 +8,13 @@ from typing import Any
 from django.http.response import HttpResponseBase
 from django.urls import URLPattern, path
 
-from inference.api import control_views, generation_views, info_views, status_views
+from inference.api import (
+    control_views,
+    generation_views,
+    info_views,
+    job_views,
+    status_views,
+)
 
 
 def _with_and_without_v1(
@@ -30,5 +36,9 @@ urlpatterns = [
     *_with_and_without_v1("completions", generation_views.completions),
     path("admin/models/load", control_views.load),
     path("admin/models/unload", control_views.unload),
+    path("admin/models/pull", job_views.pull),
+    path("admin/jobs", job_views.jobs),
+    path("admin/jobs/<str:job_id>", job_views.job),
+    path("admin/jobs/<str:job_id>/cancel", job_views.cancel),
     path("admin/dies", control_views.dies),
 ]

@@ -1,4 +1,4 @@
-"""Model files: what they are, and the button that loads one."""
+"""Model files: what they are, and the buttons that pull and load one."""
 
 from __future__ import annotations
 
@@ -14,8 +14,15 @@ from django.urls import reverse
 
 from registry import services
 from registry.admin.base import ReadOnlyAdmin, action, actor_of
-from registry.admin.confirmation import Confirmation, Done, confirm, row_or_404
-from registry.admin.forms import LoadForm
+from registry.admin.confirmation import (
+    Confirmation,
+    Done,
+    admin_url,
+    confirm,
+    confirm_in_list,
+    row_or_404,
+)
+from registry.admin.forms import LoadForm, PullForm
 from registry.admin_links import row_button
 from registry.errors import PlacementRefused
 from registry.host_memory import available_bytes
@@ -41,6 +48,7 @@ class ArtifactAdmin(ReadOnlyAdmin):
     list_filter = ("architecture", "has_chat_template")
     search_fields = ("name", "digest", "path", "source")
     ordering = ("name",)
+    actions_list = ("pull",)
     actions_detail = ("load",)
     fieldsets = (
         (None, {"fields": ("name", "architecture", "parameters", "quant_mix", "trained_context")}),
@@ -95,6 +103,24 @@ class ArtifactAdmin(ReadOnlyAdmin):
 
     def has_load_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
         return request.user.has_perm("registry.load_model")
+
+    def has_pull_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        return request.user.has_perm("registry.pull_model")
+
+    @action(description="Pull a model file…", icon="download", permissions=["pull"])
+    def pull(self, request: HttpRequest) -> HttpResponse:
+        def effect(form: PullForm) -> Done:
+            source = form.cleaned_data["source"]
+            job = services.pull_request(source=source, actor=actor_of(request))
+            return Done(f"{source} is being pulled.", admin_url(job, "change"))
+
+        return confirm_in_list(
+            self,
+            request,
+            Confirmation(
+                title="Pull a model file", submit="Pull", effect=effect, form_class=PullForm
+            ),
+        )
 
     @action(description="Load…", icon="play_arrow", permissions=["load"])
     def load(self, request: HttpRequest, object_id: str) -> HttpResponse:

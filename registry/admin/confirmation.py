@@ -13,7 +13,7 @@ from django import forms
 from django.contrib import messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.db.models import Model
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
@@ -58,36 +58,41 @@ def confirm(
     """The page on GET; the effect and a redirect on POST. A refusal is shown on the page."""
     back = admin_url(row, "change")
     sent = request.POST if request.method == "POST" else None
-    form = confirmation.form_class(sent, initial=confirmation.initial)
-    if form.is_valid():
-        try:
-            done = confirmation.effect(form)
-        except RegistryError as error:
-            form.add_error(None, str(error))
-        else:
-            model_admin.log_change(request, row, done.said)
-            messages.success(request, done.said)
-            return HttpResponseRedirect(done.url or back)
-    context = {
-        **model_admin.admin_site.each_context(request),
-        "title": confirmation.title,
-        "opts": model_admin.opts,
-        "row": row,
-        "back": back,
-        "form": form,
-        "confirmation": confirmation,
-    }
-    return TemplateResponse(request, "admin/registry/confirmation.html", context)
+    return _answer(model_admin, request, confirmation, sent, back, rows=[row])
+
+
+def confirm_in_list(
+    model_admin: BaseAdmin, request: HttpRequest, confirmation: Confirmation
+) -> HttpResponse:
+    """The same for what concerns no row of the list yet."""
+    opts = model_admin.opts
+    back = reverse(f"admin:{opts.app_label}_{opts.model_name}_changelist")
+    sent = request.POST if request.method == "POST" else None
+    return _answer(model_admin, request, confirmation, sent, back)
 
 
 def confirm_selected(
     model_admin: BaseAdmin, request: HttpRequest, rows: Sequence[Model], confirmation: Confirmation
 ) -> HttpResponse:
     """The same for an action on selected rows of a list, whose first POST only asks for the page."""
+    kept = [(ACTION_CHECKBOX_NAME, str(row.pk)) for row in rows]
+    hidden = [*kept, ("action", request.POST["action"]), (CONFIRMED, "yes")]
+    sent = request.POST if CONFIRMED in request.POST else None
     back = request.get_full_path()
-    form = confirmation.form_class(
-        request.POST if CONFIRMED in request.POST else None, initial=confirmation.initial
-    )
+    return _answer(model_admin, request, confirmation, sent, back, rows=rows, hidden=hidden)
+
+
+def _answer(
+    model_admin: BaseAdmin,
+    request: HttpRequest,
+    confirmation: Confirmation,
+    sent: QueryDict | None,
+    back: str,
+    *,
+    rows: Sequence[Model] = (),
+    hidden: Sequence[tuple[str, str]] = (),
+) -> HttpResponse:
+    form = confirmation.form_class(sent, initial=confirmation.initial)
     if form.is_valid():
         try:
             done = confirmation.effect(form)
@@ -98,7 +103,6 @@ def confirm_selected(
                 model_admin.log_change(request, row, done.said)
             messages.success(request, done.said)
             return HttpResponseRedirect(done.url or back)
-    kept = [(ACTION_CHECKBOX_NAME, str(row.pk)) for row in rows]
     context = {
         **model_admin.admin_site.each_context(request),
         "title": confirmation.title,
@@ -106,7 +110,7 @@ def confirm_selected(
         "back": back,
         "form": form,
         "confirmation": confirmation,
-        "hidden": [*kept, ("action", request.POST["action"]), (CONFIRMED, "yes")],
+        "hidden": hidden,
     }
     return TemplateResponse(request, "admin/registry/confirmation.html", context)
 

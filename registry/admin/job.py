@@ -11,6 +11,7 @@ from registry import services
 from registry.admin.base import ReadOnlyAdmin, action, actor_of, display
 from registry.admin.confirmation import Confirmation, Done, confirm, row_or_404
 from registry.admin.labels import JOB_LABELS
+from registry.admin.live import page_or_anew
 from registry.models import Job
 
 
@@ -28,6 +29,18 @@ class JobAdmin(ReadOnlyAdmin):
         ("About", {"fields": ("artifact", "replica", "actor")}),
         ("Times", {"fields": ("created_at", "started_at", "finished_at")}),
     )
+
+    change_form_outer_before_template = "admin/registry/job_progress.html"
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        """A job that ends while its page is open loads the page anew: its buttons and links change."""
+        job = Job.objects.filter(pk=object_id).first()
+        mark = job.state if job is not None else ""
+        context = {**(extra_context or {}), "mark": mark}
+        page = super().change_view(request, object_id, form_url, context)
+        return page_or_anew(request, mark, page)
 
     @display(description="State", ordering="state", label=JOB_LABELS)
     def shown_state(self, job: Job) -> tuple[str, str]:

@@ -80,3 +80,7 @@ class Job(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.subject}"
+
+    @property
+    def is_open(self) -> bool:
+        return self.state in self.OPEN

@@ -25,8 +25,8 @@ from registry.services.jobs import (
     job_progress,
     job_request_cancel,
     job_start,
-    pulls_reset_at_boot,
 )
+from registry.services.pulls import pull_request, pulls_reset_at_boot
 from registry.services.replicas import (
     replica_cancel_unload,
     replica_request,
@@ -64,6 +64,7 @@ __all__ = [
     "job_start",
     "key_policy",
     "key_policy_in_memory",
+    "pull_request",
     "pulls_reset_at_boot",
     "replica_cancel_unload",
     "replica_demand",

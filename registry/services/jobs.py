@@ -5,7 +5,6 @@ Whoever does the work looks at `job_cancel_requested` now and then, and ends the
 
 from __future__ import annotations
 
-from django.db import transaction
 from django.utils import timezone
 
 from registry.errors import JobNotCancelable, JobNotFound
@@ -82,13 +81,3 @@ def job_request_cancel(job_id: str, *, actor: str) -> Job:
         Job.objects.filter(pk=job_id).update(cancel_requested=True)
     job.refresh_from_db()
     return job
-
-
-@transaction.atomic
-def pulls_reset_at_boot() -> int:
-    """Fail the pulls that an earlier process left unfinished; how many there were."""
-    return Job.objects.filter(kind=Job.Kind.PULL, state__in=Job.OPEN).update(
-        state=Job.State.FAILED,
-        message="The server stopped before the pull was done; pull again to resume it.",
-        finished_at=timezone.now(),
-    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inference.pulling import pull_and_register
+from inference.pulling import pull_and_register, shown_progress
 from inference.sources import SourceError
 from registry.models import Artifact
 from tests.fakes.tiny_gguf import write_tiny_gguf
@@ -18,7 +18,8 @@ def model_path(tmp_path):
 
 
 def pull(path, tmp_path):
-    return pull_and_register(str(path), tmp_path / "models", actor="test", show_progress=True)
+    with shown_progress(f"pulling {path}") as progress:
+        return pull_and_register(str(path), tmp_path / "models", progress)
 
 
 def test_a_pull_shows_how_far_it_is(model_path, tmp_path, capsys):

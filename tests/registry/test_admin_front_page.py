@@ -49,7 +49,7 @@ def test_what_is_being_unloaded_has_no_button_for_it(operator, artifact):
 
 
 def test_without_a_model_file_it_says_how_to_get_one(operator, db):
-    assert "manage.py pull" in front(operator)
+    assert reverse("admin:registry_artifact_pull") in front(operator)
 
 
 def test_viewers_see_no_buttons(as_group, artifact):

@@ -14,7 +14,6 @@ from registry.services import (
     job_progress,
     job_request_cancel,
     job_start,
-    pulls_reset_at_boot,
     replica_request,
 )
 from tests.registry.conftest import ACTOR
@@ -77,11 +76,3 @@ def test_a_load_is_not_cancelled_behind_its_replica(artifact):
 def test_unknown_jobs_are_refused(db):
     with pytest.raises(JobNotFound, match="There is no job 'nothing'"):
         job_get("nothing")
-
-
-def test_a_restart_fails_the_pulls_that_were_under_way(pull, artifact):
-    load = replica_request(artifact=artifact, served_name="chat", actor=ACTOR).jobs.get()
-    job_start(pull.pk)
-    assert pulls_reset_at_boot() == 1
-    assert "pull again" in job_get(pull.pk).message
-    assert job_get(load.pk).state == Job.State.QUEUED

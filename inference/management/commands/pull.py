@@ -9,7 +9,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from inference.model.errors import ModelError
-from inference.pulling import pull_and_register
+from inference.pulling import pull_and_register, shown_progress
 from inference.sources import SourceError
 
 
@@ -24,9 +24,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            artifact = pull_and_register(
-                options["source"], settings.MODELS_DIR, actor="command", show_progress=True
-            )
+            with shown_progress(f"pulling {options['source']}") as progress:
+                artifact = pull_and_register(options["source"], settings.MODELS_DIR, progress)
         except (SourceError, ModelError, OSError) as error:
             raise CommandError(str(error)) from error
         self.stdout.write(

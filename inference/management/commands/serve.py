@@ -24,7 +24,7 @@ from inference.management.command_line import manage_py
 from inference.management.first_login import make_first_admin
 from inference.management.start_screen import StartScreen
 from inference.model.errors import ModelError
-from inference.pulling import pull_and_register
+from inference.pulling import pull_and_register, shown_progress
 from inference.runtime_access import get_runtime
 from inference.sources import SourceError
 from registry import selectors, services
@@ -111,9 +111,8 @@ class Command(BaseCommand):
     def _artifact(self, text: str) -> Artifact:
         try:
             if ":" in text or "/" in text:
-                return pull_and_register(
-                    text, settings.MODELS_DIR, actor="serve", show_progress=True
-                )
+                with shown_progress(f"pulling {text}") as progress:
+                    return pull_and_register(text, settings.MODELS_DIR, progress)
             return services.artifact_find(text)
         except (RegistryError, SourceError, ModelError, OSError) as error:
             raise CommandError(str(error)) from error
