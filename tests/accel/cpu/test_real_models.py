@@ -56,15 +56,19 @@ def test_top_token(executor, reference, configuration):
 
 
 def test_perplexity(executor, reference):
-    """No further from float32 than llama.cpp's own kernels, or within half a percent."""
+    """No further from float32 than llama.cpp's own kernels, in the worse of its two KV types.
+
+    Which of them is nearer is chance: quantising the input of one kind of matmul alone moves this text's
+    perplexity by -0.04 to +0.37 %.
+    """
     text = reference["perplexity"]
     ids = np.array(text["ids"])
     logits = run_prompt(executor, ids[:-1], LIMITS, 8).astype(np.float64)
     logits -= logits.max(-1, keepdims=True)
     likelihoods = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
     perplexity = np.exp(-likelihoods[np.arange(len(ids) - 1), ids[1:]].mean())
-    exact, peer = text["exact_kv_f32"]["ppl"], text["kv_f16"]["ppl"]
-    allowed = max(abs(peer / exact - 1), 0.005)
+    exact = text["exact_kv_f32"]["ppl"]
+    allowed = max(abs(text[kv_type]["ppl"] / exact - 1) for kv_type in ("kv_f16", "kv_f32"))
     assert abs(perplexity / exact - 1) <= allowed
 
 
