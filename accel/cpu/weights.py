@@ -131,4 +131,4 @@ def _jobs(program: Program) -> list[tuple[Weight, ...]]:
 
 
 def _num_bytes(job: tuple[Weight, ...]) -> int:
-    return sum(len(part.tensor.data) for weight in job for part in weight.parts)
+    return sum(part.tensor.num_bytes for weight in job for part in weight.parts)

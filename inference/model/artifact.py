@@ -63,7 +63,7 @@ def describe(path: Path) -> ArtifactInfo:
             num_parameters=sum(math.prod(tensor.shape) for tensor in gguf.tensors.values()),
             quant_mix=_quant_mix(gguf.tensors.values()),
             context_len=_positive(metadata, f"{architecture}.context_length", _MAX_LEN),
-            weight_bytes=sum(tensor.data.nbytes for tensor in gguf.tensors.values()),
+            weight_bytes=sum(tensor.num_bytes for tensor in gguf.tensors.values()),
             kv_bytes_per_token=_kv_bytes_per_token(metadata, architecture),
             has_chat_template=isinstance(template, str) and bool(template.strip()),
             file_bytes=gguf.num_bytes,

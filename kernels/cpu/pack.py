@@ -1,9 +1,8 @@
 """Weights of a program -> packed weights in memory, ready for the kernels.
 
 Owns the way from `kernels.specs.tensor.Weight` to groups of 16 interleaved rows: which parts go
-together, in which format, in how many tasks. Knows no format's bytes and no backend. Rows are named by
-address and so may come in any order; each task reads the (mapped) file and writes the destination,
-with no copy of either in between.
+together, in which format, in how many tasks. Knows no format's bytes and no backend. Each task fetches
+its own rows, so that never more than a few MiB of the file are in memory beside what is packed.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from kernels.cpu.formats import ENTRIES, FORMATS
 from kernels.cpu.repack import SIGNATURE
 from kernels.cpu.simd import OPTIONS
 from kernels.cpu.weight_format import LANES
-from kernels.specs.quants import row_bytes
+from kernels.cpu.weight_rows import WeightRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -105,7 +104,7 @@ def pack_weight(weight: Weight, memory: Memory, pool: Executor) -> tuple[PackedP
         if column % LANES:
             reason = f"another format begins at row {column}, which is no multiple of {LANES}"
             raise UnsupportedWeight(weight.name, reason)
-        rows = _row_addresses(run)
+        rows = WeightRows.of(run)
         packed.append(_pack(fmt, rows, column, weight.k, memory, pool))
         column += len(rows)
     return tuple(packed)
@@ -118,8 +117,7 @@ def pack_gated(gate: Weight, up: Weight, memory: Memory, pool: Executor) -> Pack
     """
     if not can_gate(gate, up):
         raise UnsupportedWeight(gate.name, f"it shares no format and size with {up.name}")
-    halves = [_row_addresses(weight.parts).reshape(-1, LANES) for weight in (gate, up)]
-    rows = np.stack(halves, axis=1).reshape(-1)
+    rows = WeightRows.of(gate.parts).alternating(WeightRows.of(up.parts), LANES)
     return _pack(_format_of(gate.parts[0], gate.name), rows, 0, gate.k, memory, pool)
 
 
@@ -134,19 +132,9 @@ def _format_of(part: Part, weight_name: str) -> Format:
     return fmt
 
 
-def _row_addresses(parts: Iterable[Part]) -> npt.NDArray[np.int64]:
-    """Where each row lies in the (mapped) file."""
-    addresses = []
-    for part in parts:
-        order = np.arange(part.num_rows) if part.row_order is None else part.row_order
-        row_len = row_bytes(part.tensor.quant, part.tensor.shape[1])
-        addresses.append(part.tensor.data.ctypes.data + row_len * order)
-    return np.concatenate(addresses, dtype=np.int64)
-
-
 def _pack(
     fmt: Format,
-    rows: npt.NDArray[np.int64],
+    rows: WeightRows,
     column: int,
     k: int,
     memory: Memory,
@@ -155,16 +143,17 @@ def _pack(
     num_rows, num_groups = len(rows), -(-len(rows) // LANES)
     group_bytes, blocks = fmt.group_bytes(k), k // fmt.block_len
     zero_row = np.zeros(blocks * fmt.file_bytes, np.uint8)
-    padding = np.full(num_groups * LANES - num_rows, zero_row.ctypes.data)
-    rows = np.concatenate([rows, padding])
     data = memory.take(num_groups * group_bytes)
     repack, base = _repack_function(fmt), data.ctypes.data
     step = max(1, TASK_BYTES // group_bytes)
 
     def task(first: int) -> None:
         end = min(first + step, num_groups)
-        addresses = rows[first * LANES : end * LANES]
+        addresses, held = rows.fetch(first * LANES, end * LANES)
+        padding = np.full((end - first) * LANES - len(addresses), zero_row.ctypes.data)
+        addresses = np.concatenate([addresses, padding])
         repack(addresses, base + first * group_bytes, blocks, end - first)
+        del held  # not before
 
     for _ in pool.map(task, range(0, num_groups, step)):
         pass  # raises what the task raised

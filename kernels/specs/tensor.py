@@ -6,13 +6,24 @@ Owns the frozen values between the file reader and the backends; reads no file a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
     import numpy.typing as npt
+
+
+class Stored(Protocol):
+    """Bytes that lie elsewhere, such as in a file, and are read when they are wanted."""
+
+    nbytes: int
+
+    def read(self, begin: int, end: int) -> npt.NDArray[np.uint8]:
+        """A copy of bytes begin to end. Raises: whatever keeps them from being read."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,13 +31,28 @@ class Tensor:
     """A vector or matrix of a model file, still quantised.
 
     Shapes: `shape` is (rows, k) for a matrix and (k,) for a vector, k being the contiguous axis
-    (GGML's ne[0]); `data` is a read-only uint8 view of rows * row_bytes bytes, rows one after another.
+    (GGML's ne[0]); `content` has rows * row_bytes bytes, rows one after another.
     """
 
     name: str
     quant: str
     shape: tuple[int, ...]
-    data: npt.NDArray[np.uint8]
+    content: npt.NDArray[np.uint8] | Stored
+
+    @property
+    def num_bytes(self) -> int:
+        return self.content.nbytes
+
+    @property
+    def data(self) -> npt.NDArray[np.uint8]:
+        """All bytes, read anew each time where they are stored elsewhere."""
+        return self.read(0, self.num_bytes)
+
+    def read(self, begin: int, end: int) -> npt.NDArray[np.uint8]:
+        """Bytes begin to end. Raises: whatever the storage raises."""
+        if isinstance(self.content, np.ndarray):
+            return self.content[begin:end]
+        return self.content.read(begin, end)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""GGUF files: opening one, and holding its metadata and its mapped tensors until closed.
+"""GGUF files: opening one, and holding its metadata and its tensors until closed.
 
 Knows the order of the parts of a file; what is in the parts is for `metadata` and `tensor_table`.
 Source: the GGUF specification, versions 2 and 3.
@@ -6,18 +6,16 @@ Source: the GGUF specification, versions 2 and 3.
 
 from __future__ import annotations
 
-import contextlib
-import mmap
 import os
 import stat
+from io import FileIO
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
 
-import numpy as np
-
 from inference.model.errors import GGUFError
-from inference.model.gguf.cursor import Cursor
+from inference.model.gguf.cursor import Cursor, quoted
 from inference.model.gguf.metadata import Value, read_metadata
+from inference.model.gguf.span import FileSpan
 from inference.model.gguf.tensor_table import TensorEntry, check_placement, read_tensor_table
 from kernels.specs.tensor import Tensor
 
@@ -31,10 +29,10 @@ _VERSIONS = (2, 3)
 
 
 class GGUFFile:
-    """An open model file. Tensor data are views of the mapped file: valid until `close`.
+    """An open model file. Tensors read their bytes from it when asked, until `close`.
 
-    The header is copied, so metadata outlive the file. Shortening the file while it is open is the
-    one thing that cannot be refused: reading the lost part of a tensor then ends the process.
+    The header is copied, so metadata outlive the file. A file that is shortened while it is open is
+    refused when the lost part of a tensor is read.
     """
 
     def __init__(
@@ -44,21 +42,19 @@ class GGUFFile:
         metadata: Mapping[str, Value],
         tensors: Mapping[str, Tensor],
         num_bytes: int,
-        mapping: mmap.mmap,
+        file: FileIO,
     ) -> None:
         self.path = path
         self.version = version
         self.metadata: Mapping[str, Value] = MappingProxyType(dict(metadata))
         self.tensors: Mapping[str, Tensor] = MappingProxyType(dict(tensors))
         self.num_bytes = num_bytes
-        self._mapping = mapping
+        self._file = file
 
     def close(self) -> None:
-        """Forget the tensors and unmap the file, as soon as no view of it is in use elsewhere."""
+        """Forget the tensors and close the file; bytes that were read stay."""
         self.tensors = MappingProxyType({})
-        # BufferError: someone still holds a tensor; the mapping goes with the last of them.
-        with contextlib.suppress(BufferError):
-            self._mapping.close()
+        self._file.close()
 
     def __enter__(self) -> Self:
         return self
@@ -78,16 +74,17 @@ def read_gguf(path: Path) -> GGUFFile:
     Raises: GGUFError, when it cannot be read or is malformed in any way.
     """
     try:
-        fd = _open_regular(path)
+        file = _open_regular(path)
         try:
-            return _read(path, fd, os.fstat(fd).st_size)
-        finally:
-            os.close(fd)
+            return _read(path, file, os.fstat(file.fileno()).st_size)
+        except BaseException:
+            file.close()
+            raise
     except OSError as error:
         raise GGUFError("file", f"cannot be read ({error.strerror})") from error
 
 
-def _open_regular(path: Path) -> int:
+def _open_regular(path: Path) -> FileIO:
     # Looked at before it is opened (opening a device may do something), and without waiting for a
     # writer should it become a pipe in between.
     try:
@@ -100,7 +97,7 @@ def _open_regular(path: Path) -> int:
     except GGUFError:
         os.close(fd)
         raise
-    return fd
+    return FileIO(fd)
 
 
 def _require_regular(mode: int) -> None:
@@ -108,8 +105,8 @@ def _require_regular(mode: int) -> None:
         raise GGUFError("file", "is not a regular file")
 
 
-def _read(path: Path, fd: int, size: int) -> GGUFFile:
-    cursor = Cursor(fd, size)
+def _read(path: Path, file: FileIO, size: int) -> GGUFFile:
+    cursor = Cursor(file.fileno(), size)
     if cursor.take(4, "magic") != _MAGIC:
         raise GGUFError("magic", "is not GGUF; this is no GGUF model file")
     version = cursor.u32("version")
@@ -121,10 +118,8 @@ def _read(path: Path, fd: int, size: int) -> GGUFFile:
     entries = read_tensor_table(cursor, num_tensors, alignment)
     data_start = -(-cursor.position // alignment) * alignment
     check_placement(entries, size - data_start)
-    mapping = mmap.mmap(fd, size, access=mmap.ACCESS_READ)
-    return GGUFFile(
-        path, version, metadata, _map_tensors(mapping, entries, data_start), size, mapping
-    )
+    tensors = {entry.name: _tensor(file, entry, data_start) for entry in entries}
+    return GGUFFile(path, version, metadata, tensors, size, file)
 
 
 def _refuse_version(version: int) -> str:
@@ -133,13 +128,7 @@ def _refuse_version(version: int) -> str:
     return f"is {version}; versions {' and '.join(map(str, _VERSIONS))} can be read"
 
 
-def _map_tensors(
-    mapping: mmap.mmap, entries: list[TensorEntry], data_start: int
-) -> dict[str, Tensor]:
-    data = np.frombuffer(mapping, np.uint8)
-    tensors = {}
-    for entry in entries:
-        begin = data_start + entry.offset
-        view = data[begin : begin + entry.num_bytes]
-        tensors[entry.name] = Tensor(entry.name, entry.quant, entry.shape, view)
-    return tensors
+def _tensor(file: FileIO, entry: TensorEntry, data_start: int) -> Tensor:
+    field = f"tensor {quoted(entry.name)}"
+    span = FileSpan(file, field, data_start + entry.offset, entry.num_bytes)
+    return Tensor(entry.name, entry.quant, entry.shape, span)

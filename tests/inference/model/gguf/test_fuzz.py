@@ -124,11 +124,11 @@ def check(path, content: bytes) -> bool:
         for name, tensor in gguf.tensors.items():
             assert tensor.name == name and 1 <= len(tensor.shape) <= 4
             *lead, k = tensor.shape
-            assert tensor.data.nbytes == math.prod(lead) * row_bytes(tensor.quant, k) > 0
-            begin = tensor.data.ctypes.data
-            spans.append((begin, begin + tensor.data.nbytes))
-            # Touching the bytes is the proof that they are mapped.
-            int(np.add.reduce(tensor.data, dtype=np.int64))
+            assert tensor.num_bytes == math.prod(lead) * row_bytes(tensor.quant, k) > 0
+            begin = tensor.content.start
+            spans.append((begin, begin + tensor.num_bytes))
+            # Reading the bytes is the proof that they are there.
+            assert tensor.data.tobytes() == content[begin : begin + tensor.num_bytes]
         spans.sort()
         assert all(end <= begin for (_, end), (begin, _) in itertools.pairwise(spans))
         assert sum(end - begin for begin, end in spans) <= len(content)

@@ -116,11 +116,14 @@ def test_closing_forgets_the_tensors_but_not_the_metadata(write):
     assert gguf.metadata["general.architecture"] == "llama"
 
 
-def test_a_tensor_in_use_survives_closing(write):
+def test_bytes_that_were_read_survive_closing(write):
     gguf = read_gguf(write(small_model()))
-    data = gguf.tensors["b.weight"].data
+    tensor = gguf.tensors["b.weight"]
+    data = tensor.data
     gguf.close()
     assert data.tobytes() == bytes(range(128, 144))
+    with pytest.raises(ValueError, match="closed file"):
+        tensor.read(0, 1)
 
 
 def test_a_symlink_to_a_model_is_read(write, tmp_path):
