@@ -1,0 +1,115 @@
+"""A stage in the memory of its die: areas allocated, weights uploaded, kernels loaded, launches prepared.
+
+Owns that order and the addresses; decides nothing. One thread at a time uses it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from accel.cuda.modules import Modules
+from accel.cuda.plan import At, Counts
+from accel.cuda.upload import uploading
+from kernels.specs.program import Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from accel.backend import StepBatch
+    from accel.cuda.die import Die
+    from accel.cuda.lowering import Lowered
+    from accel.cuda.modules import Launch
+    from accel.cuda.plan import Area, Argument
+    from accel.cuda.step_inputs import StepInputs
+    from accel.cuda.vectors import Vectors
+
+_MOST_PREPARED = 256  # steps of other shapes are prepared anew
+
+
+@dataclass(frozen=True, eq=False)
+class StagePlan:
+    """Everything about a stage that is known before its die is opened."""
+
+    lowered: Lowered
+    inputs: StepInputs
+    vectors: Vectors
+
+    @property
+    def areas(self) -> tuple[Area, ...]:
+        return (*self.lowered.areas, self.inputs.area, self.vectors.area)
+
+    def num_bytes(self, *kinds: str) -> int:
+        """Bytes of die memory of these kinds."""
+        return sum(area.num_bytes for area in self.areas if area.kind in kinds)
+
+
+class Stage:
+    """Loaded by `load`, then run step by step."""
+
+    def __init__(self, die: Die, plan: StagePlan) -> None:
+        self.die, self.plan = die, plan
+        self._modules = Modules(die)
+        self._addresses: dict[Area, int] = {}
+        self._prepared: dict[Counts, list[tuple[Launch, Any, tuple[int | float, ...]]]] = {}
+
+    def load_kernels(self, report: Callable[[], None]) -> None:
+        """Compile or fetch all kernels; `report` is called after each op."""
+        with self.die.current():
+            for op in self.plan.lowered.ops:
+                for kernel in op.kernels:
+                    self._modules.launch_of(kernel)
+                report()
+
+    def load(self, report: Callable[[int], None]) -> None:
+        """Take the memory and upload; `report` hears of bytes uploaded. Raises: OutOfMemory, DieFailed."""
+        plan = self.plan
+        with self.die.current():
+            for area in plan.areas:
+                region = self.die.allocate(area.num_bytes, area.what)
+                self._addresses[area] = region.address
+                if area.kind == "kv":  # what nobody wrote must still be numbers
+                    self.die.fill_zero(region.address, area.num_bytes)
+            with uploading(self.die, report) as upload:
+                for rows in plan.lowered.weights:
+                    rows.upload(self._addresses[rows.area], upload.send)
+                for offset, values in plan.vectors.arrays():
+                    upload.send(self._addresses[plan.vectors.area] + offset, values)
+            inputs = self.die.pinned((plan.inputs.num_values,), np.int32)
+            self._inputs = inputs.array
+            self._inputs.fill(0)
+
+    def address(self, at: At) -> int:
+        return self._addresses[at.area] + at.offset
+
+    def send_inputs(self, batch: StepBatch) -> None:
+        """Copy a step's inputs to the die. The step before must have run to its end."""
+        self.plan.inputs.fill(self._inputs, batch)
+        self.die.copy_in(self._addresses[self.plan.inputs.area], self._inputs)
+
+    def run(self, counts: Counts) -> None:
+        """Put the launches of one step in the die's stream."""
+        prepared = self._prepared.get(counts)
+        if prepared is None:
+            if len(self._prepared) >= _MOST_PREPARED:
+                self._prepared.clear()
+            prepared = self._prepared[counts] = self._prepare(counts)
+        for launch, grid, arguments in prepared:
+            launch(grid, *arguments)
+
+    def _prepare(self, counts: Counts) -> list[tuple[Launch, Any, tuple[int | float, ...]]]:
+        prepared = []
+        for op in self.plan.lowered.ops:
+            num_rows = counts.num_rows if op.rows is Rows.STEP else counts.num_logit_rows
+            if num_rows:
+                call = op.call(num_rows, counts.num_runs)
+                arguments = tuple(self._passed(argument) for argument in call.arguments)
+                prepared.append((self._modules.launch_of(call.kernel), call.grid, arguments))
+        return prepared
+
+    def _passed(self, argument: Argument) -> int | float:
+        if argument is None:
+            return 0
+        return self.address(argument) if isinstance(argument, At) else argument
