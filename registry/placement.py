@@ -44,13 +44,17 @@ class Demand:
 
 @dataclass(frozen=True)
 class DieRoom:
-    """One die as placement sees it. `used_bytes`: bindings and what other processes hold."""
+    """One die as placement sees it. `used_bytes`: bindings and what other processes hold.
+
+    serves_it: it holds a replica of the same served name already.
+    """
 
     ordinal: int
     card: int
     budget_bytes: int
     used_bytes: int
     failure: str = ""
+    serves_it: bool = False
 
     @property
     def free_bytes(self) -> int:
@@ -115,12 +119,21 @@ def place_on_requested(
 
 
 def place_on_dies(demand: Demand, dies: Sequence[DieRoom]) -> Placement:
-    """One die if it fits, else both dies of one card, else as few whole cards as it takes."""
-    usable = [die for die in dies if not die.failure]
-    if not usable:
+    """One die if it fits, else both dies of one card, else as few whole cards as it takes.
+
+    Replicas of one name are there to share its load, so they never share a die unasked.
+    """
+    sound = [die for die in dies if not die.failure]
+    if not sound:
         raise PlacementRefused(
             f"{demand.describe()}, but none of the {len(dies)} dies of this host is usable;"
             " see the list of dies for the reasons."
+        )
+    usable = [die for die in sound if not die.serves_it]
+    if not usable:
+        raise PlacementRefused(
+            f"{demand.describe()}, but every usable die of this host holds a replica of the same name"
+            " already; unload one of them or name the dies to use."
         )
     for chosen in _candidates(demand, usable):
         each = demand.per_die_bytes(len(chosen))

@@ -21,6 +21,10 @@ class DieUse:
 
     ordinal: int
     card: int
+    name: str
+    uuid: str
+    pci_address: str
+    emulated: bool
     total_bytes: int
     budget_bytes: int
     external_bytes: int
@@ -109,9 +113,10 @@ def bound_bytes_by_die() -> dict[int, int]:
 
 
 def dies_overview() -> list[DieUse]:
+    """The dies found when the server last looked, in order."""
     held = BindingShare.objects.filter(binding__released_at__isnull=True)
     shares = Prefetch("shares", held.select_related("binding__replica"), to_attr="held_shares")
-    dies = Die.objects.select_related("card").prefetch_related(shares)
+    dies = Die.objects.filter(present=True).select_related("card").prefetch_related(shares)
     return [_die_use(die, die.held_shares) for die in dies]
 
 
@@ -123,6 +128,10 @@ def _die_use(die: Die, shares: Sequence[BindingShare]) -> DieUse:
     return DieUse(
         ordinal=die.ordinal,
         card=die.card.ordinal,
+        name=die.card.name,
+        uuid=die.uuid,
+        pci_address=die.pci_address,
+        emulated=die.emulated,
         total_bytes=die.total_bytes,
         budget_bytes=die.budget_bytes,
         external_bytes=die.external_bytes,
@@ -132,8 +141,8 @@ def _die_use(die: Die, shares: Sequence[BindingShare]) -> DieUse:
     )
 
 
-def die_rooms() -> list[DieRoom]:
-    """The dies as placement sees them."""
+def die_rooms(served_name: str = "") -> list[DieRoom]:
+    """The dies as placement sees them, for another replica of `served_name` where one is given."""
     return [
         DieRoom(
             ordinal=die.ordinal,
@@ -141,6 +150,7 @@ def die_rooms() -> list[DieRoom]:
             budget_bytes=die.budget_bytes,
             used_bytes=die.external_bytes + die.bound_bytes,
             failure=die.failure,
+            serves_it=any(b.served_name == served_name for b in die.bindings),
         )
         for die in dies_overview()
     ]

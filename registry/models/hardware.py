@@ -30,6 +30,12 @@ class Die(models.Model):
         default=0, help_text="What other processes hold beyond the reserve, as last measured."
     )
     failure = models.CharField(max_length=1024, blank=True, default="")
+    uuid = models.CharField("UUID", max_length=64, blank=True, default="")
+    pci_address = models.CharField("PCI address", max_length=32, blank=True, default="")
+    emulated = models.BooleanField(default=False, help_text="Runs on the host; for trying things.")
+    present = models.BooleanField(
+        default=True, help_text="Whether the driver listed it when the server last looked."
+    )
     measured_at = models.DateTimeField()
 
     class Meta:
@@ -45,4 +51,4 @@ class Die(models.Model):
         )
 
     def __str__(self) -> str:
-        return f"die {self.ordinal}"
+        return f"die {self.ordinal}{' (emulated)' if self.emulated else ''}"

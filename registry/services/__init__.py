@@ -15,8 +15,8 @@ from registry.services.api_keys import (
 )
 from registry.services.artifacts import artifact_find, artifact_register
 from registry.services.audit import audit_record, current_request_id
-from registry.services.bindings import binding_create, binding_release
-from registry.services.hardware import die_record
+from registry.services.bindings import binding_create, binding_release, binding_resize
+from registry.services.hardware import MeasuredDie, die_record, dies_measured, dies_record
 from registry.services.jobs import (
     job_cancel_requested,
     job_finish,
@@ -43,6 +43,7 @@ from registry.services.transitions import (
 
 __all__ = [
     "ApiKeyInfo",
+    "MeasuredDie",
     "api_key_check",
     "api_key_create",
     "api_key_revoke",
@@ -53,8 +54,11 @@ __all__ = [
     "audit_record",
     "binding_create",
     "binding_release",
+    "binding_resize",
     "current_request_id",
     "die_record",
+    "dies_measured",
+    "dies_record",
     "job_cancel_requested",
     "job_finish",
     "job_get",

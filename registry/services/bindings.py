@@ -30,10 +30,29 @@ def binding_create(
     if replica.bindings.filter(released_at__isnull=True).exists():
         raise InvalidValue("replica", f"{replica_id} holds memory already; release it first")
     binding = Binding.objects.create(replica=replica, host_bytes=host_bytes)
-    wanted = dict(die_bytes or {})
+    _take(binding, die_bytes or {})
+    return binding
+
+
+@transaction.atomic
+def binding_resize(*, replica_id: str, die_bytes: Mapping[int, int]) -> Binding:
+    """Charge exactly these bytes instead of what was estimated; without room, everything stays as it is.
+
+    Raises: ReplicaNotFound, PlacementRefused, InvalidValue when the replica holds no binding.
+    """
+    binding = replica_get(replica_id).bindings.filter(released_at__isnull=True).first()
+    if binding is None:
+        raise InvalidValue("replica", f"{replica_id} holds no memory")
+    binding.shares.all().delete()
+    _take(binding, die_bytes)
+    return binding
+
+
+def _take(binding: Binding, die_bytes: Mapping[int, int]) -> None:
     bound = bound_bytes_by_die()
-    dies = {die.ordinal: die for die in Die.objects.select_for_update().filter(ordinal__in=wanted)}
-    for ordinal, num_bytes in sorted(wanted.items()):
+    present = Die.objects.select_for_update().filter(ordinal__in=die_bytes, present=True)
+    dies = {die.ordinal: die for die in present}
+    for ordinal, num_bytes in sorted(die_bytes.items()):
         die = dies.get(ordinal)
         if die is None or die.failure:
             why = "does not exist" if die is None else f"has failed ({die.failure})"
@@ -41,11 +60,10 @@ def binding_create(
         free = die.budget_bytes - die.external_bytes - bound.get(ordinal, 0)
         if num_bytes > free:
             raise PlacementRefused(
-                f"{replica.served_name} needs {format_bytes(num_bytes)} on die {ordinal}, which has"
-                f" {format_bytes(max(free, 0))} free; unload another model or choose another die."
+                f"{binding.replica.served_name} needs {format_bytes(num_bytes)} on die {ordinal}, which"
+                f" has {format_bytes(max(free, 0))} free; unload another model or choose another die."
             )
         BindingShare.objects.create(binding=binding, die=die, bound_bytes=num_bytes)
-    return binding
 
 
 def binding_release(binding_id: int) -> bool:

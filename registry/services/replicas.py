@@ -92,7 +92,7 @@ def _check_dies(served_name: str, dies: Sequence[int], same_name: Iterable[Repli
         return
     if len(set(dies)) != len(dies):
         raise InvalidValue("dies", "names a die twice")
-    known = set(Die.objects.values_list("ordinal", flat=True))
+    known = set(Die.objects.filter(present=True).values_list("ordinal", flat=True))
     missing = sorted(set(dies) - known)
     if missing:
         shown = ", ".join(map(str, sorted(known))) or "none"

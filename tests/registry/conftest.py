@@ -8,7 +8,7 @@ import pytest
 from django.contrib.auth.models import Group
 from django.test import Client
 
-from registry.services import api_keys, artifact_register, die_record
+from registry.services import MeasuredDie, api_keys, artifact_register, die_record
 
 GIB = 1 << 30
 ACTOR = "user:ada"
@@ -57,17 +57,13 @@ def artifact(make_artifact):
 @pytest.fixture
 def two_cards(db):
     """Four dies of 12 GiB on two cards, 11 GiB of budget each, nothing on them."""
-    return [
-        die_record(
-            ordinal=ordinal,
-            card_ordinal=ordinal // 2,
-            card_name="Tesla K80",
-            total_bytes=12 * GIB,
-            budget_bytes=11 * GIB,
-            external_bytes=0,
-        )
-        for ordinal in range(4)
-    ]
+    return [die_record(measured(ordinal)) for ordinal in range(4)]
+
+
+def measured(ordinal, **fields):
+    """One die of a K80 of 12 GiB, 11 GiB of them its budget, as the server reports it."""
+    idle = {"total_bytes": 12 * GIB, "budget_bytes": 11 * GIB, "external_bytes": 0}
+    return MeasuredDie(ordinal, ordinal // 2, "Tesla K80", **{**idle, **fields})
 
 
 @pytest.fixture

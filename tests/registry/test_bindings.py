@@ -7,8 +7,15 @@ import pytest
 from registry.errors import InvalidValue, PlacementRefused
 from registry.models import Binding, BindingShare, Card, Die
 from registry.selectors import bound_bytes_by_die, die_rooms, dies_overview
-from registry.services import binding_create, binding_release, die_record, replica_request
-from tests.registry.conftest import ACTOR, GIB
+from registry.services import (
+    binding_create,
+    binding_release,
+    binding_resize,
+    die_record,
+    dies_measured,
+    replica_request,
+)
+from tests.registry.conftest import ACTOR, GIB, measured
 
 pytestmark = pytest.mark.django_db
 
@@ -37,14 +44,7 @@ def test_room_is_checked_again_and_all_or_nothing_is_bound(make_replica, two_car
 
 def test_what_others_use_is_not_given_away(make_replica, two_cards):
     """S55, D8: external use counts, as last measured."""
-    die_record(
-        ordinal=0,
-        card_ordinal=0,
-        card_name="Tesla K80",
-        total_bytes=12 * GIB,
-        budget_bytes=11 * GIB,
-        external_bytes=10 * GIB,
-    )
+    dies_measured([measured(0, external_bytes=10 * GIB)])
     with pytest.raises(PlacementRefused, match=r"which has 1\.0 GiB free"):
         binding_create(replica_id=make_replica().pk, die_bytes={0: 2 * GIB})
 
@@ -58,6 +58,27 @@ def test_release_is_by_id_and_once(make_replica, two_cards):
     assert bound_bytes_by_die() == {0: GIB}
     assert binding_release(first.pk)
     assert bound_bytes_by_die() == {}
+
+
+def test_an_estimate_becomes_the_exact_bytes(make_replica, two_cards):
+    replica = make_replica()
+    binding = binding_create(replica_id=replica.pk, die_bytes={0: 5 * GIB, 1: 5 * GIB})
+    assert binding_resize(replica_id=replica.pk, die_bytes={0: 11 * GIB, 1: GIB}) == binding
+    assert bound_bytes_by_die() == {0: 11 * GIB, 1: GIB}
+
+
+def test_exact_bytes_without_room_leave_the_estimate(make_replica, two_cards):
+    binding_create(replica_id=make_replica("other").pk, die_bytes={1: 8 * GIB})
+    replica = make_replica()
+    binding_create(replica_id=replica.pk, die_bytes={0: 5 * GIB})
+    with pytest.raises(PlacementRefused, match=r"which has 3\.0 GiB free"):
+        binding_resize(replica_id=replica.pk, die_bytes={0: GIB, 1: 4 * GIB})
+    assert bound_bytes_by_die() == {0: 5 * GIB, 1: 8 * GIB}
+
+
+def test_there_is_nothing_to_resize_without_a_binding(make_replica, two_cards):
+    with pytest.raises(InvalidValue, match="holds no memory"):
+        binding_resize(replica_id=make_replica().pk, die_bytes={0: GIB})
 
 
 def test_a_replica_holds_one_binding(make_replica, two_cards):
@@ -103,14 +124,7 @@ def test_a_die_is_recorded_once(two_cards):
 
 def test_impossible_measurements_are_refused(db):
     with pytest.raises(InvalidValue, match="budget_bytes must lie between"):
-        die_record(
-            ordinal=0,
-            card_ordinal=0,
-            card_name="x",
-            total_bytes=1,
-            budget_bytes=2,
-            external_bytes=0,
-        )
+        die_record(measured(0, total_bytes=1, budget_bytes=2))
 
 
 def test_a_failed_die_keeps_its_row_and_hides_nobody(two_cards):

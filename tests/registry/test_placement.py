@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -74,6 +76,16 @@ def test_scratch_is_needed_on_every_die():
 
 def test_the_dies_named_are_the_dies_taken():
     assert list(place(demand(16), k80(0, 0, 0, 0), 0, requested_dies=[3, 1]).die_bytes) == [1, 3]
+
+
+def test_replicas_of_a_name_never_share_a_die_unasked():
+    """D7: they are there to share the load."""
+    dies = [replace(die, serves_it=die.ordinal in (0, 1)) for die in k80(2, 2, 0, 0)]
+    assert list(place(demand(2), dies, 0).die_bytes) == [2]
+    with pytest.raises(PlacementRefused) as refused:
+        place(demand(2), [replace(die, serves_it=True) for die in dies], 0)
+    assert "holds a replica of the same name already" in refused.value.reason
+    assert list(place(demand(2), dies, 0, requested_dies=[0]).die_bytes) == [0]
 
 
 def test_dies_named_that_are_too_full_are_refused_with_a_way_out():
