@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING
 from accel.errors import UnsupportedProgram
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from kernels.specs.program import Buffer, Op, Program
 
 
@@ -67,7 +65,6 @@ def _crossings(program: Program) -> dict[int, Buffer]:
 
 def _weight_bytes(op: Op) -> int:
     """Bytes read for every token: of the embedding only a row is."""
-    weights: Sequence[int] = [
-        len(part.tensor.data) for weight in op.weights for part in weight.parts
-    ]
-    return 0 if op.kind == "embed" else sum(weights)
+    if op.kind == "embed":
+        return 0
+    return sum(part.tensor.num_bytes for weight in op.weights for part in weight.parts)

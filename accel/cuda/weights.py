@@ -73,22 +73,34 @@ class PackedRows:
 
     def _raw_chunks(self) -> Iterator[tuple[int, Bytes]]:
         """Rows as the file stores them, a few at a time, with the number of the first."""
-        num_bytes = row_bytes(self.quant, self.k)
-        step = max(1, _CHUNK_BYTES // num_bytes)
-        raw = [part.tensor.data.reshape(-1, num_bytes) for part in self.parts]
+        step = max(1, _CHUNK_BYTES // row_bytes(self.quant, self.k))
         if self.alternating:
-            gate, up = raw
-            for at in range(0, len(gate), step):
-                pairs = np.stack([gate[at : at + step], up[at : at + step]], axis=1)
-                yield 2 * at, pairs.reshape(-1, num_bytes)
+            gate, up = self.parts
+            for at in range(0, gate.num_rows, step):
+                pairs = np.stack([_read(part, at, at + step) for part in (gate, up)], axis=1)
+                yield 2 * at, pairs.reshape(-1, pairs.shape[-1])
             return
         first = 0
-        for part, rows in zip(self.parts, raw, strict=True):
+        for part in self.parts:
             for at in range(0, part.num_rows, step):
-                chunk = slice(at, at + step)
-                order = part.row_order
-                yield first + at, rows[chunk] if order is None else rows[order[chunk]]
+                yield first + at, _read(part, at, at + step)
             first += part.num_rows
+
+
+def _read(part: Part, begin: int, end: int) -> Bytes:
+    """Rows begin to end (or to the last) of a part. Shapes: -> (rows, row_bytes).
+
+    Rows that are out of order are so within a head; what lies between the first and the last is read.
+    """
+    tensor, end = part.tensor, min(end, part.num_rows)
+    num_bytes = row_bytes(tensor.quant, tensor.shape[1])
+    if part.row_order is None:
+        return tensor.read(begin * num_bytes, end * num_bytes).reshape(-1, num_bytes)
+    order = part.row_order[begin:end]
+    first, last = int(order.min()), int(order.max())
+    rows = tensor.read(first * num_bytes, (last + 1) * num_bytes).reshape(-1, num_bytes)
+    chosen: Bytes = rows[order - first]
+    return chosen
 
 
 def packed_rows(weight: Weight) -> tuple[PackedRows, ...]:
