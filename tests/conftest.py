@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
+
+if TYPE_CHECKING:
+    from tests.emulator.emulated_driver import EmulatedDriver
 
 # Wall-clock deadlines fail on a busy machine, not on a bug; tests that must end have a timeout.
 hypothesis.settings.register_profile("project", deadline=None)
@@ -30,3 +37,77 @@ def shared_golden() -> Path:
     if not folder.is_dir():
         pytest.skip(f"full reference data is absent: {folder}")
     return folder
+
+
+# ---- dies: emulated by default, the host's own where PANTHEON_TEST_DIES=real ------------------------------
+
+ON_REAL_DIES = os.environ.get("PANTHEON_TEST_DIES") == "real"
+# The passes of every test that runs kernels. Strict is the least kind driver: nothing runs before something
+# waits for it, memory starts as NaN, and the last thread comes first.
+PASSES: dict[str, dict[str, Any]] = {
+    "eager": {},
+    "strict": {"lazy": True, "poison": True, "reversed_threads": True},
+}
+NO_EMULATOR = "dies cannot be emulated here; `make setup-cuda-emulated` changes that"
+
+
+def can_emulate() -> bool:
+    wanted = ("pycuda", "nvidia")
+    return bool(shutil.which("g++")) and all(map(importlib.util.find_spec, wanted))
+
+
+@pytest.fixture(scope="session")
+def _emulated_driver() -> EmulatedDriver:
+    """This process's dies are emulated from here on; there are none but where a test asks for them."""
+    if ON_REAL_DIES:
+        pytest.skip("an emulated driver is wanted, and this run is on the host's own dies")
+    if not can_emulate():
+        pytest.skip(NO_EMULATOR)
+    from accel.cuda import driver
+    from tests.emulator import emulated_driver
+
+    library = emulated_driver.library()
+    driver.use_library(library)
+    return emulated_driver.EmulatedDriver(library)
+
+
+@pytest.fixture
+def emulated(_emulated_driver: EmulatedDriver) -> Iterator[EmulatedDriver]:
+    """An emulated driver with the two dies of one card, for tests that set the driver up themselves."""
+    _emulated_driver.reset(num_dies=2)
+    yield _emulated_driver
+    _emulated_driver.reset(num_dies=0)
+
+
+@pytest.fixture(params=list(PASSES))
+def dies(request: pytest.FixtureRequest) -> Callable[..., None]:
+    """dies(num_dies, **arguments of EmulatedDriver.reset) makes so many dies ready, in every pass.
+
+    On the host's own dies there is one pass, and a test that wants more dies than there are is skipped.
+    """
+    if ON_REAL_DIES:
+        if request.param != "eager":
+            pytest.skip("the host's own dies choose their order themselves")
+        return _real_dies
+    emulated: EmulatedDriver = request.getfixturevalue("emulated")
+
+    def reset(num_dies: int, **arguments: Any) -> None:
+        emulated.reset(num_dies, **{**PASSES[request.param], **arguments})
+
+    return reset
+
+
+def _real_dies(num_dies: int) -> None:
+    from accel.cuda import driver
+
+    present = driver.load().Device.count()
+    if present < num_dies:
+        pytest.skip(f"{num_dies} dies are wanted, this host has {present}")
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say what was left out for want of dies, so that a skip never reads as a pass."""
+    skipped = terminalreporter.stats.get("skipped", ())
+    left_out = sum(NO_EMULATOR in str(report.longrepr) for report in skipped)
+    if left_out:
+        terminalreporter.write_line(f"{left_out} tests of dies were left out: {NO_EMULATOR}.")
