@@ -1,4 +1,4 @@
-"""Who is asking: API keys from the headers, and logins of the admin site for the control routes.
+"""Who is asking: API keys and page tokens from the headers, logins of the admin site for control routes.
 
 Owns the rule which routes are open to whom, and that asking costs no query as a rule. Knows nothing
 about how keys are stored.
@@ -16,6 +16,7 @@ from django.db import connections
 
 from inference.api.errors import InvalidApiKey, MissingApiKey, ScopeMissing
 from registry import services
+from registry.page_tokens import page_token_user
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
@@ -30,7 +31,7 @@ INFERENCE_SCOPE, CONTROL_SCOPE = "inference", "admin"
 
 @dataclass(frozen=True)
 class Caller:
-    """tenant: the key's id, "" for everybody without one (they share one cache). actor: for the audit."""
+    """tenant: the key's id, a page's user, or "" for all others, who share a cache. actor: for the audit."""
 
     tenant: str
     actor: str
@@ -101,7 +102,11 @@ def _read_key_policy() -> KeyPolicy:
 def _caller_of(policy: KeyPolicy, token: str) -> Caller:
     key = policy.holder(token)
     if key is None:
-        raise InvalidApiKey
+        user_name = page_token_user(token)
+        if user_name is None:
+            raise InvalidApiKey
+        actor = f"user:{user_name}"
+        return Caller(tenant=actor, actor=actor, scopes=frozenset({INFERENCE_SCOPE}))
     return Caller(tenant=str(key.key_id), actor=f"key {key.name}", scopes=key.scopes)
 
 

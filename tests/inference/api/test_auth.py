@@ -15,6 +15,7 @@ from django.utils import timezone
 from inference.api import auth
 from registry import services
 from registry.models import ApiKey
+from registry.page_tokens import page_token
 from tests.fakes.live_server import LiveServer
 from tests.fakes.runtime import FakeServing
 from tests.inference.api.wire import Wire, wait_until
@@ -40,6 +41,10 @@ ANY_KEY = [("GET", "/v1/requests/req_none", None)]  # answers 404 to whoever may
 CONTROL = [
     ("POST", "/admin/models/load", {"name": "x", "path": "/nowhere"}),
     ("POST", "/admin/models/unload", {"name": "nothing"}),
+    ("POST", "/admin/models/pull", {"source": ""}),
+    ("POST", "/admin/jobs/nothing/cancel", {}),
+    ("GET", "/admin/jobs", None),
+    ("GET", "/admin/jobs/nothing", None),
     ("GET", "/admin/dies", None),
 ]
 
@@ -86,6 +91,7 @@ def test_the_inventory_is_complete() -> None:
     listed = {path for _, path, _ in OPEN + INFERENCE + CONTROL + ANY_KEY}
     routes = {"/" + str(p.pattern).replace("<path:model_id>", "tiny") for p in urlpatterns}
     routes = {each.replace("<str:request_id>", "req_none") for each in routes}
+    routes = {each.replace("<str:job_id>", "nothing") for each in routes}
     assert routes == listed
 
 
@@ -183,14 +189,17 @@ def test_control_with_every_key(live: Wire, keys: dict[str, str], route: tuple) 
             assert (status, code) == (401, "invalid_api_key")
 
 
+OPERATORS = ["load_model", "unload_model", "pull_model", "view_job", "view_die"]
+
+
 @pytest.fixture
 def browsers(serving: FakeServing) -> Iterator[dict[str, Client]]:
     """Logins of the admin site, their requests checked for CSRF tokens."""
     made = {}
     for name, is_staff, permissions in (
-        ("user", False, ["load_model", "unload_model", "view_die"]),
+        ("user", False, OPERATORS),
         ("staff", True, []),
-        ("operator", True, ["load_model", "unload_model", "view_die"]),
+        ("operator", True, OPERATORS),
     ):
         user = User.objects.create_user(name, is_staff=is_staff)
         user.user_permissions.set(Permission.objects.filter(codename__in=permissions))
@@ -237,6 +246,13 @@ def test_a_login_alone_opens_no_inference(browsers: dict[str, Client]) -> None:
     services.api_key_create(name="first", scopes=["inference"], actor="test")
     answer = browsers["superuser"].get("/v1/models", headers={"Host": "localhost"})
     assert answer.status_code == 401
+
+
+def test_a_page_token_opens_inference_alone(live: Wire, keys: dict[str, str]) -> None:
+    """The playground's: as its user, and never to load a model."""
+    token = page_token("ann")
+    assert [ask(live, route, token) for route in INFERENCE] == len(INFERENCE) * [(200, "")]
+    assert {ask(live, route, token)[0] for route in CONTROL} == {403}
 
 
 def test_the_tenant_is_the_key(
