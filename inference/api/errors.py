@@ -160,6 +160,7 @@ RULES: Mapping[type[BaseException], Rule] = {
     http.TooManyBodies: Rule(503, _SERVER, "server_busy", retry_after_s=5),
     http.ShuttingDown: Rule(503, _SERVER, "shutting_down", retry_after_s=10),
     ModelDraining: Rule(503, _SERVER, "model_unloading", retry_after_s=10),
+    engine.NotEnoughMemory: Rule(503, _SERVER, "server_busy", retry_after_s=5),
     engine.MemoryPressure: Rule(503, _SERVER, "server_busy", retry_after_s=5),
     engine.ReplicaClosed: Rule(503, _SERVER, "model_unloading", retry_after_s=10),
     registry.PlacementRefused: Rule(507, _SERVER, "placement_refused", retry_helps=False),

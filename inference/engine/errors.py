@@ -8,17 +8,24 @@ class EngineError(Exception):
 
 
 class ContextExceeded(EngineError):
-    """Prompt and output can never fit the replica's context."""
+    """Prompt and output can never fit the replica's context.
 
-    def __init__(self, num_prompt_tokens: int, max_tokens: int, context_len: int) -> None:
+    was_capped: the prompt is what is left of a conversation without its older turns.
+    """
+
+    def __init__(
+        self, num_prompt_tokens: int, max_tokens: int, context_len: int, *, was_capped: bool = False
+    ) -> None:
         self.num_prompt_tokens, self.max_tokens, self.context_len = (
             num_prompt_tokens,
             max_tokens,
             context_len,
         )
+        self.was_capped = was_capped
         super().__init__(
             f"This model's maximum context length is {context_len} tokens. However, you requested"
-            f" {num_prompt_tokens + max_tokens} tokens ({num_prompt_tokens} in the prompt,"
+            f" {num_prompt_tokens + max_tokens} tokens ({num_prompt_tokens} in the"
+            f" {'prompt without its older turns' if was_capped else 'prompt'},"
             f" {max_tokens} for the completion). Please shorten the prompt or lower max_tokens."
         )
 
@@ -43,6 +50,17 @@ class MemoryPressure(EngineError):
         super().__init__(
             f"The server is short of memory and its queue of {queue_depth} requests is full;"
             " retry shortly."
+        )
+
+
+class NotEnoughMemory(EngineError):
+    """The host has too little memory left for this request."""
+
+    def __init__(self, needed_bytes: int, retry_after_s: int = 5) -> None:
+        self.needed_bytes, self.retry_after_s = needed_bytes, retry_after_s
+        super().__init__(
+            f"This request may need {needed_bytes / 2**20:.0f} MiB of the server's memory, more than"
+            " it can spare now; lower max_tokens or top_logprobs, stream the answer, or retry shortly."
         )
 
 

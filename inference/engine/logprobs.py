@@ -20,16 +20,15 @@ def token_logprobs(logits: npt.NDArray[np.float32], token_id: int, num_top: int)
     """
     best = logits.max()
     log_total = float(best) + float(np.log(np.exp(logits - best).sum(dtype=np.float64)))
-    return TokenLogprobs(
-        float(logits[token_id]) - log_total,
-        tuple((i, float(logits[i]) - log_total) for i in _top(logits, num_top)),
+    top = _top(logits, num_top)
+    return TokenLogprobs.pack(
+        float(logits[token_id]) - log_total, top, logits[top].astype(np.float64) - log_total
     )
 
 
-def _top(logits: npt.NDArray[np.float32], count: int) -> list[int]:
+def _top(logits: npt.NDArray[np.float32], count: int) -> npt.NDArray[np.int64]:
     if count == 0:
-        return []
+        return np.empty(0, np.int64)
     ids = np.flatnonzero(logits >= largest_bound(logits, count))
     order = (-logits[ids]).argsort(kind="stable")
-    best: list[int] = ids[order[:count]].tolist()
-    return best
+    return ids[order[:count]]

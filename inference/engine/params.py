@@ -9,8 +9,14 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import numpy.typing as npt
+
+_TOP = np.dtype([("id", "<i4"), ("logprob", "<f8")])
 
 
 @dataclass(frozen=True)
@@ -39,7 +45,11 @@ class SamplingParams:
 
 @dataclass(frozen=True)
 class SequenceRequest:
-    """One sequence to run. `end_ids` finish it (and are not part of the output text)."""
+    """One sequence to run. `end_ids` finish it (and are not part of the output text).
+
+    use_prefix_cache False: its pages are neither found among those kept nor kept for others.
+    host_bytes: memory of the host, beside KV pages, that the caller may need until the end.
+    """
 
     request_id: str
     prompt_ids: tuple[int, ...]
@@ -48,6 +58,8 @@ class SequenceRequest:
     sampling: SamplingParams = SamplingParams()
     tenant: str = ""
     session_id: str = ""
+    use_prefix_cache: bool = True
+    host_bytes: int = 0
 
 
 class FinishReason(Enum):
@@ -57,15 +69,32 @@ class FinishReason(Enum):
     ERROR = "error"  # the replica failed or was unloaded under it
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TokenLogprobs:
-    """Natural-log probabilities after temperature 1 and before any filter or penalty."""
+    """Natural-log probabilities after temperature 1 and before any filter or penalty.
+
+    Thousands of them may wait for a reader, so the best ones are kept as 12 bytes each, not as
+    objects of ten times that.
+    """
 
     logprob: float
-    top: tuple[tuple[int, float], ...]
+    packed_top: bytes
+
+    @classmethod
+    def pack(
+        cls, logprob: float, ids: npt.NDArray[np.int64], logprobs: npt.NDArray[np.float64]
+    ) -> TokenLogprobs:
+        """Shapes: ids, logprobs (K,) of the K best tokens, best first."""
+        top = np.empty(len(ids), _TOP)
+        top["id"], top["logprob"] = ids, logprobs
+        return cls(logprob, top.tobytes())
+
+    @property
+    def top(self) -> tuple[tuple[int, float], ...]:
+        return tuple(np.frombuffer(self.packed_top, _TOP).tolist())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Token:
     """One sampled token. An end id is delivered too, as the last token, with the finish."""
 
@@ -86,3 +115,21 @@ class Usage:
     num_prompt_tokens: int
     num_cached_tokens: int
     num_output_tokens: int
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a sequence has come; durations in seconds, None for what has not begun.
+
+    queue_wait_s: until its first slot. prefill_s: from there to its first token. decode_s: from the
+    first token to the newest. num_chunks: steps that computed a piece of its prompt.
+    num_surplus_tokens: sampled, and no part of what its reader used.
+    """
+
+    queue_wait_s: float | None
+    prefill_s: float | None
+    decode_s: float | None
+    num_chunks: int
+    num_preempted: int
+    num_parked: int
+    num_surplus_tokens: int

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,10 +39,17 @@ _ABOVE_BYTES = {
 
 def pressure_of(available_bytes: int) -> Pressure:
     """LOW from 512 MiB available, ELEVATED from 256, HIGH from 128, CRITICAL below."""
-    return min(level for level, bound in _ABOVE_BYTES.items() if available_bytes >= bound)
+    reached = (level for level, bound in _ABOVE_BYTES.items() if available_bytes >= bound)
+    return min(reached, default=Pressure.CRITICAL)
 
 
-def no_pressure() -> Pressure:
+class PressureReading(Protocol):
+    """The host's pressure now, or as it would be with so many bytes less. Never waits."""
+
+    def __call__(self, needed_bytes: int = 0) -> Pressure: ...
+
+
+def no_pressure(needed_bytes: int = 0) -> Pressure:
     return Pressure.LOW
 
 
@@ -51,12 +58,13 @@ class PressureGauge:
 
     def __init__(self, available_bytes: Callable[[], int]) -> None:
         self._available_bytes = available_bytes
-        self._pressure = Pressure.LOW
+        self._newest_bytes: int | None = None  # until the first reading
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pressure", daemon=True)
 
-    def __call__(self) -> Pressure:
-        return self._pressure
+    def __call__(self, needed_bytes: int = 0) -> Pressure:
+        newest_bytes = self._newest_bytes
+        return Pressure.LOW if newest_bytes is None else pressure_of(newest_bytes - needed_bytes)
 
     def start(self) -> None:
         """Take the first reading, and go on every INTERVAL_S."""
@@ -70,14 +78,14 @@ class PressureGauge:
 
     def read(self) -> None:
         """A reading that fails changes nothing: no host is refused for want of a /proc."""
+        before = self()
         try:
-            pressure = pressure_of(self._available_bytes())
+            self._newest_bytes = max(self._available_bytes(), 0)
         except OSError as error:
             logger.debug("the host's memory cannot be read: %s", error)
             return
-        if pressure is not self._pressure:
-            logger.info("memory pressure is %s, it was %s", pressure.name, self._pressure.name)
-        self._pressure = pressure
+        if self() is not before:
+            logger.info("memory pressure is %s, it was %s", self().name, before.name)
 
     def _run(self) -> None:
         while not self._stopped.wait(INTERVAL_S):

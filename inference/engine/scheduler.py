@@ -3,18 +3,21 @@
 Strictly first come, first served, so that a large request is never starved by small ones. Pages are
 taken as a sequence grows; when none is left, the youngest gives up its own and is computed again
 later, so the oldest always gets on. Whoever sits is older than whoever waits. Full pages are named
-and outlive their sequence, and whoever begins with the same tokens goes on from there. Knows no
-thread, no stream and no array; the worker's lock guards it.
+and outlive their sequence, and whoever begins with the same tokens goes on from there. A sequence
+whose reader is behind is parked as soon as somebody wants its slot or pages, and returns like one
+preempted. Knows no thread, no stream and no array; the worker's lock guards it.
 """
 
 from __future__ import annotations
 
 import heapq
+import time
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from accel.backend import PAGE_LEN
+from inference.engine.admission import Admission
 from inference.engine.config import pages_for
 from inference.engine.errors import MemoryPressure, QueueFull
 from inference.engine.page_pool import PagePool
@@ -25,8 +28,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from inference.engine.config import EngineConfig
+    from inference.engine.pressure import PressureReading
     from inference.engine.sequence import Sequence
     from inference.engine.stats import WorkerCounts
+
+
+# Tokens that a reader has not taken. Behind: a second or two of a stream. The most: with 20 logprobs each
+# some 400 KiB.
+BEHIND_UNREAD = 64
+MAX_UNREAD = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,10 +65,13 @@ class Scheduler:
         self,
         config: EngineConfig,
         counts: WorkerCounts,
-        pressure: Callable[[], Pressure] = no_pressure,
+        pressure: PressureReading = no_pressure,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._config, self._counts, self._pressure = config, counts, pressure
+        self._clock = clock
         self._queue: deque[Sequence] = deque()  # the preempted first
+        self._parked: list[Sequence] = []  # without a slot until their readers catch up
         self._seated: list[Sequence] = []  # oldest first
         self._prompts: deque[Sequence] = deque()  # those of the seated in PREFILL, oldest first
         self._free_slots = list(range(config.num_slots))  # a heap: the lowest first
@@ -66,8 +79,13 @@ class Scheduler:
 
     @property
     def num_queued(self) -> int:
-        """Without a slot, those preempted included."""
+        """Wanting a slot, those preempted included."""
         return len(self._queue)
+
+    @property
+    def num_paused(self) -> int:
+        """Getting no rows until their readers read, in a slot or parked."""
+        return len(self._parked) + sum(s.is_paused for s in self._seated)
 
     @property
     def num_slots_used(self) -> int:
@@ -80,16 +98,25 @@ class Scheduler:
 
     def live(self) -> list[Sequence]:
         """Every sequence that is not finished."""
-        return [*self._seated, *self._queue]
+        return [*self._seated, *self._queue, *self._parked]
 
     def add(self, sequence: Sequence) -> None:
         """Give a slot or a place in the queue.
 
         Raises: QueueFull, MemoryPressure.
         """
-        if not self._queue and self._fits(sequence):
+        sequence.admission = Admission(
+            num_pages_at_most=pages_for(sequence.max_len),
+            num_pages_free=self.pages.num_available(),
+            num_ahead=len(self._queue),
+            host_bytes=sequence.request.host_bytes,
+            pressure=self._pressure(),
+        )
+        # The place of one that is behind is as good as free, once the step in flight is over.
+        num_places = self._config.queue_depth + sum(s.is_behind for s in self._seated)
+        if not self._queue and self._may_enter(sequence) and self._fits(sequence):
             self._seat(sequence)
-        elif sum(not s.was_preempted for s in self._queue) < self._config.queue_depth:
+        elif sum(not s.was_preempted for s in self._queue) < num_places:
             self._queue.append(sequence)
         elif self._pressure() is Pressure.CRITICAL:
             raise MemoryPressure(self._config.queue_depth)
@@ -99,7 +126,7 @@ class Scheduler:
     def remove(self, sequence: Sequence) -> None:
         """The sequence is finished: free what it holds, and let the queue move up."""
         if sequence.state is State.WAITING:
-            self._queue.remove(sequence)
+            (self._parked if sequence.is_parked else self._queue).remove(sequence)
         else:
             self._unseat(sequence)
         sequence.leave()
@@ -110,15 +137,35 @@ class Scheduler:
         latest = now_s - self._config.queue_wait_s
         return [s for s in self._queue if s.queued_at_s <= latest and not s.was_preempted]
 
+    def unread(self, sequence: Sequence, num_tokens: int) -> None:
+        """So many of its tokens has its reader not taken by now. A parked one that was read moves up.
+
+        It stands after those preempted and before those who never sat.
+        """
+        if sequence.state is State.FINISHED:
+            return
+        if num_tokens >= BEHIND_UNREAD:
+            sequence.is_behind = True
+        elif num_tokens <= BEHIND_UNREAD // 2:
+            sequence.is_behind = False
+            if sequence.is_parked:
+                sequence.is_parked = False
+                self._parked.remove(sequence)
+                self._queue.insert(sum(s.was_preempted for s in self._queue), sequence)
+        if num_tokens >= MAX_UNREAD:
+            sequence.is_paused = True
+        elif num_tokens <= MAX_UNREAD // 2:
+            sequence.is_paused = False
+
     def plan(self) -> StepPlan | None:
-        """The next step; None when there is nothing to do."""
+        """The next step; None when there is nothing to do. No step is in flight."""
         self._move_up()
+        while self._queue and self._may_enter(self._queue[0]) and self._park_one():
+            self._move_up()
         self._grow()
-        if self.is_idle:
-            return None
-        decodes = tuple(s for s in self._seated if s.state is State.DECODE)
+        decodes = tuple(s for s in self._seated if s.is_decoding)
         if not self._prompts:
-            return StepPlan(decodes)
+            return StepPlan(decodes) if decodes else None
         prompt = self._prompts[0]
         self._resume(prompt)  # again: what was computed since it took its slot may be of use
         end = min(prompt.num_computed + self._config.chunk_len, prompt.prefill_len)
@@ -130,30 +177,34 @@ class Scheduler:
         self._publish(sequence)
         if sequence.state is State.DECODE:
             self._prompts.remove(sequence)
+            if self._is_cached(sequence) and sequence.num_output == 0:
+                self._counts.add_lookup(is_hit=sequence.num_cached > 0)
 
     def _move_up(self) -> None:
-        while self._queue and self._fits(self._queue[0]):
+        while self._queue and self._may_enter(self._queue[0]) and self._fits(self._queue[0]):
             self._seat(self._queue.popleft())
+
+    def _may_enter(self, sequence: Sequence) -> bool:
+        """Under critical memory pressure nobody new is let in; the preempted were let in before."""
+        needed_bytes = sequence.request.host_bytes
+        return sequence.was_preempted or self._pressure(needed_bytes) is not Pressure.CRITICAL
 
     def _fits(self, sequence: Sequence) -> bool:
         """A slot and pages for what is known, with room to grow: without it, it would be preempted soon.
 
         While its prompt is computed, each older sequence may take a page every PAGE_LEN steps; it
-        will want a page of its own after that. Alone it needs no room but its own. Under critical
-        memory pressure nobody new is let in; the preempted were let in before.
+        will want a page of its own after that. Alone it needs no room but its own.
         """
         if not self._free_slots:
             return False
-        if self._pressure() is Pressure.CRITICAL and not sequence.was_preempted:
-            return False
         known = self._find_known(sequence)
         num_steps = -(-(sequence.num_ids - len(known) * PAGE_LEN) // self._config.chunk_len)
-        growth = len(self._seated) * pages_for(num_steps)
+        growth = sum(not s.is_paused for s in self._seated) * pages_for(num_steps)
         wanted = sequence.num_pages_wanted - len(known)
         return wanted + growth <= self.pages.num_available(besides=known)
 
     def _seat(self, sequence: Sequence) -> None:
-        sequence.enter(heapq.heappop(self._free_slots))
+        sequence.enter(heapq.heappop(self._free_slots), self._clock())
         self._resume(sequence)
         sequence.pages += self.pages.take(pages_for(sequence.num_ids) - len(sequence.pages))
         self._seated.append(sequence)
@@ -169,7 +220,7 @@ class Scheduler:
 
     def _find_known(self, sequence: Sequence) -> list[int]:
         """Pages that hold the next known tokens, but for the last: its row gives the logits."""
-        if not self._config.prefix_cache:
+        if not self._is_cached(sequence):
             return []
         start, end = sequence.num_computed // PAGE_LEN, (sequence.num_ids - 1) // PAGE_LEN
         return self.pages.find(sequence.page_names()[start:end])
@@ -185,27 +236,48 @@ class Scheduler:
     def _publish(self, sequence: Sequence) -> None:
         """Let others use the pages that are full by now."""
         num_full = sequence.num_computed // PAGE_LEN
-        if self._config.prefix_cache and num_full > sequence.num_published:
+        if self._is_cached(sequence) and num_full > sequence.num_published:
             names = sequence.page_names()
             for index in range(sequence.num_published, num_full):
                 self.pages.publish(sequence.pages[index], names[index])
             sequence.num_published = num_full
 
+    def _is_cached(self, sequence: Sequence) -> bool:
+        return self._config.prefix_cache and sequence.request.use_prefix_cache
+
     def _grow(self) -> None:
-        """A page for every decoding sequence that starts one, oldest first, the youngest yielding theirs."""
-        index = 0
-        while index < len(self._seated):
-            sequence = self._seated[index]
-            if sequence.state is State.DECODE and sequence.needs_page:
-                if self.pages.num_available() == 0 and len(self._seated) > 1:
-                    self._preempt(self._seated[-1])
+        """A page for every decoding sequence that starts one, oldest first."""
+        for sequence in tuple(self._seated):
+            while sequence.is_decoding and sequence.needs_page:
+                if self.pages.num_available() == 0 and self._yield_pages():
                     continue
                 self._publish(sequence)
                 sequence.pages += self.pages.take(1)
-            index += 1
 
-    def _preempt(self, sequence: Sequence) -> None:
-        self._unseat(sequence)
-        sequence.preempt()
-        self._queue.appendleft(sequence)
+    def _yield_pages(self) -> bool:
+        """Somebody gives up what it holds: one that is behind, else the youngest, unless it is alone."""
+        if self._park_one():
+            return True
+        if len(self._seated) == 1:
+            return False
+        youngest = self._seated[-1]
+        self._unseat(youngest)
+        youngest.preempt()
+        youngest.num_preempted += 1
+        self._queue.appendleft(youngest)
         self._counts.num_preempted += 1
+        return True
+
+    def _park_one(self) -> bool:
+        """The youngest of those in a slot whose readers are behind waits without it, if there is one."""
+        behind = [s for s in self._seated if s.is_behind and s.state is State.DECODE]
+        if not behind:
+            return False
+        parked = behind[-1]
+        self._unseat(parked)
+        parked.preempt()
+        parked.is_parked = True
+        parked.num_parked += 1
+        self._parked.append(parked)
+        self._counts.num_parked += 1
+        return True

@@ -1,8 +1,8 @@
 """One sequence: the frozen request and its mutable progress through the states.
 
-WAITING -> PREFILL -> DECODE -> FINISHED; FINISHED may follow any state, and WAITING follows a
-preemption. Knows no queue, no thread and no backend; the worker's lock guards `state`, `slot` and
-`pages`, the rest is the worker thread's.
+WAITING -> PREFILL -> DECODE -> FINISHED; FINISHED may follow any state, and WAITING follows when it
+gave up its slot. Knows no queue, no thread, no clock and no backend; the worker's lock guards `state`,
+`slot`, `pages` and how far its reader is, the rest is the worker thread's.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from accel.backend import PAGE_LEN
 from inference.engine.config import pages_for
 from inference.engine.errors import BrokenInvariant
 from inference.engine.page_names import next_names, root_name
-from inference.engine.params import Finish, FinishReason
+from inference.engine.params import Finish, FinishReason, Progress
 from inference.engine.sampler_state import SamplerState
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from inference.engine.admission import Admission
     from inference.engine.params import SequenceRequest
     from inference.engine.stream import StreamFeed
 
@@ -30,7 +31,7 @@ _page_lists = itertools.count(1)
 
 
 class State(Enum):
-    WAITING = "waiting"  # in the queue, without a slot
+    WAITING = "waiting"  # without a slot: in the queue, or parked
     PREFILL = "prefill"  # in a slot, known tokens not yet computed
     DECODE = "decode"  # in a slot, one row a step
     FINISHED = "finished"
@@ -40,7 +41,9 @@ class Sequence:
     """`ids[:num_ids]` are the known tokens, `num_computed` of them have their KV written.
 
     A preempted sequence loses its pages and keeps everything else: once it sits again, prompt and
-    output so far are computed like a prompt, and sampling goes on where it was.
+    output so far are computed like a prompt, and sampling goes on where it was. One whose reader is
+    behind may be parked, which is the same until the reader has caught up; far behind, it is paused: it
+    has no rows.
     """
 
     def __init__(self, request: SequenceRequest, feed: StreamFeed, queued_at_s: float) -> None:
@@ -53,7 +56,9 @@ class Sequence:
         self.last_id = request.prompt_ids[-1]
         self.sampler_state = SamplerState(request.sampling)
         self.state = State.WAITING
-        self.was_preempted = False
+        self.was_preempted = False  # or parked: it has been let in, and must wait for a slot again
+        self.is_behind = self.is_paused = self.is_parked = False
+        self.admission: Admission | None = None  # the numbers it was accepted with
         self.prefill_len = 0  # known tokens when it took the slot
         self.num_cached = 0  # prompt tokens that others had computed
         self._slot: int | None = None
@@ -61,6 +66,10 @@ class Sequence:
         self.page_list = 0  # a number never used twice, new when pages are replaced, not added to
         self.num_published = 0  # full pages that were offered to others
         self._names: list[bytes] = []
+        self._entered_at_s: float | None = None
+        self._first_token_at_s: float | None = None
+        self._last_token_at_s: float | None = None
+        self.num_chunks = self.num_preempted = self.num_parked = self.num_surplus = 0
 
     @property
     def max_len(self) -> int:
@@ -83,9 +92,26 @@ class Sequence:
         return self._slot
 
     @property
+    def is_decoding(self) -> bool:
+        """It has a row in the next step."""
+        return self.state is State.DECODE and not self.is_paused
+
+    @property
     def needs_page(self) -> bool:
         """The row of the newest token has no page yet."""
         return pages_for(self.num_ids) > len(self.pages)
+
+    @property
+    def progress(self) -> Progress:
+        return Progress(
+            _between(self.queued_at_s, self._entered_at_s),
+            _between(self._entered_at_s, self._first_token_at_s),
+            _between(self._first_token_at_s, self._last_token_at_s),
+            self.num_chunks,
+            self.num_preempted,
+            self.num_parked,
+            self.num_surplus,
+        )
 
     def page_names(self) -> list[bytes]:
         """Names of all full pages of the known tokens. The first call hashes the whole prompt."""
@@ -94,9 +120,11 @@ class Sequence:
         self._names.extend(next_names(parent, unnamed))
         return self._names
 
-    def enter(self, slot: int) -> None:
+    def enter(self, slot: int, now_s: float) -> None:
         self._must_be(State.WAITING)
         self._slot, self.state = slot, State.PREFILL
+        if self._entered_at_s is None:
+            self._entered_at_s = now_s
         self.page_list, self.prefill_len = next(_page_lists), self.num_ids
 
     def resume(self, pages: list[int]) -> list[int]:
@@ -123,17 +151,22 @@ class Sequence:
 
     def leave(self) -> None:
         self._slot, self.pages, self.state = None, [], State.FINISHED
+        self.is_behind = self.is_paused = self.is_parked = False
 
     def advance_prefill(self, num_computed: int) -> None:
         """Positions below num_computed are done; the last known one starts decoding."""
         self._must_be(State.PREFILL)
+        self.num_chunks += 1
         self.num_computed = num_computed
         if num_computed == self.prefill_len:
             self.state = State.DECODE
 
-    def append(self, token_id: int) -> Finish | None:
+    def append(self, token_id: int, now_s: float) -> Finish | None:
         """Take a sampled token; the finish if it was the last."""
         self._must_be(State.DECODE)
+        if self._first_token_at_s is None:
+            self._first_token_at_s = now_s
+        self._last_token_at_s = now_s
         self.num_computed = self.num_ids
         self.ids[self.num_ids] = token_id
         self.num_ids += 1
@@ -150,3 +183,7 @@ class Sequence:
             raise BrokenInvariant(
                 f"a {self.state.value} sequence was taken for a {state.value} one"
             )
+
+
+def _between(start_s: float | None, end_s: float | None) -> float | None:
+    return None if start_s is None or end_s is None else end_s - start_s

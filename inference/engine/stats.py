@@ -26,11 +26,21 @@ class WorkerCounts:
     num_failed: int = 0  # lost with the replica, or by unusable logits
     num_steps: int = 0
     num_preempted: int = 0  # times a running sequence had to give its pages to an older one
+    num_parked: int = 0  # times one that was not read had to give its slot and pages to another
     num_prompt_tokens: int = 0  # computed, also again after a preemption: the cache's misses
     num_cached_tokens: int = 0  # of prompts, not computed: the cache's hits
-    num_output_tokens: int = 0  # sampled for sequences that were still wanted
-    num_surplus_tokens: int = 0  # of those, given up unread by an abort
+    num_prefix_hits: int = 0  # prompts of which some tokens were found
+    num_prefix_misses: int = 0  # prompts looked for in vain
+    num_output_tokens: int = 0  # sampled
+    num_surplus_tokens: int = 0  # of those, after a stop string, or unread when they were given up
     step_s: float = 0.0  # inside the executor
+
+    def add_lookup(self, *, is_hit: bool) -> None:
+        """A prompt was computed, some of it by others before, or all of it now."""
+        if is_hit:
+            self.num_prefix_hits += 1
+        else:
+            self.num_prefix_misses += 1
 
     def add_ending(self, finish: Finish, error: EngineError | None) -> None:
         if isinstance(error, QueueTimeout):
@@ -45,14 +55,19 @@ class WorkerCounts:
 
 @dataclass(frozen=True)
 class WorkerStats:
-    """A snapshot; `counts` is a copy. Pages are free, used, or cached for whoever has the same prefix."""
+    """A snapshot; `counts` is a copy. Pages are free, used, or cached for whoever has the same prefix.
+
+    page_len: positions a page holds.
+    """
 
     num_slots: int
     num_slots_used: int
     num_queued: int
+    num_paused: int  # no rows until their clients read; in a slot or parked without one
     num_pages: int
     num_pages_used: int
     num_pages_cached: int
     num_pages_evicted: int  # in total: cached once, and taken for something else
     pressure: Pressure
+    page_len: int
     counts: WorkerCounts

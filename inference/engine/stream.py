@@ -1,13 +1,14 @@
 """A sequence's tokens on their way from the worker thread to one reader. Knows no scheduling.
 
 The worker writes to a `StreamFeed`, the reader holds the `TokenStream`; the worker's lock guards
-both. The worker never waits for a reader: unread tokens pile up, at most max_tokens of them. It
+both. The worker never waits for a reader: tokens pile up until the scheduler pauses the sequence. It
 holds no reference to a `TokenStream`, so one that is dropped is collected, and aborts its sequence.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from typing import TYPE_CHECKING
 
 from inference.engine.errors import BrokenInvariant
@@ -17,18 +18,21 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Iterable
 
+    from inference.engine.admission import Admission
     from inference.engine.errors import EngineError
-    from inference.engine.params import Finish, Token
+    from inference.engine.params import Finish, Progress, Token
     from inference.engine.sequence import Sequence
 
 Waiter = asyncio.Future[None]
+
+MAX_TAKEN = 32  # tokens at a time, so that catching up is not one huge event
 
 
 class StreamFeed:
     """The worker's end. Every method is called under the worker's lock."""
 
     def __init__(self) -> None:
-        self.unread: list[Token] = []
+        self.unread: deque[Token] = deque()
         self.finish: Finish | None = None
         self.error: EngineError | None = None
         self.waiter: Waiter | None = None
@@ -45,12 +49,13 @@ class StreamFeed:
     def drop_unread(self) -> int:
         """Forget what nobody will read; how many tokens that were."""
         count = len(self.unread)
-        self.unread = []
+        self.unread.clear()
         return count
 
     def take_unread(self) -> tuple[Token, ...]:
-        """Raises: the error the stream ended with, after the last token."""
-        tokens, self.unread = tuple(self.unread), []
+        """The oldest ones. Raises: the error the stream ended with, after the last token."""
+        count = min(len(self.unread), MAX_TAKEN)
+        tokens = tuple(self.unread.popleft() for _ in range(count))
         if not tokens and self.error is not None:
             raise self.error
         return tokens
@@ -64,7 +69,7 @@ class StreamFeed:
 
 
 class TokenStream:
-    """The reader's end: an async iterator of the tokens that came since the last look.
+    """The reader's end: an async iterator of the tokens that came, at most MAX_TAKEN at a time.
 
     One reader at a time. After the iteration ends `finish` is set. `abort` may be called from any
     thread, in any state of the sequence, any number of times, and never blocks.
@@ -74,10 +79,12 @@ class TokenStream:
         self,
         sequence: Sequence,
         arrived: threading.Condition,
-        abort: Callable[[Sequence], None],
+        abort: Callable[[Sequence, int], None],
+        taken: Callable[[Sequence], None],
     ) -> None:
+        """`taken` is called under the lock, after tokens were taken of one whose reader was behind."""
         self._sequence, self._feed = sequence, sequence.feed
-        self._arrived, self._abort = arrived, abort
+        self._arrived, self._abort, self._taken = arrived, abort, taken
 
     @property
     def finish(self) -> Finish | None:
@@ -89,6 +96,14 @@ class TokenStream:
         sequence = self._sequence
         return Usage(sequence.num_prompt, sequence.num_cached, sequence.num_output)
 
+    @property
+    def progress(self) -> Progress:
+        return self._sequence.progress
+
+    @property
+    def admission(self) -> Admission | None:
+        return self._sequence.admission
+
     def __aiter__(self) -> TokenStream:
         return self
 
@@ -96,7 +111,7 @@ class TokenStream:
         """Raises: QueueTimeout, ReplicaClosed."""
         while True:
             with self._arrived:
-                tokens = self._feed.take_unread()
+                tokens = self._take()
                 if tokens:
                     return tokens
                 if self._feed.finish is not None:
@@ -120,18 +135,27 @@ class TokenStream:
         with self._arrived:
             if not self._arrived.wait_for(lambda: feed.unread or feed.finish, timeout_s):
                 raise TimeoutError(f"No token within {timeout_s} s.")
-            return feed.take_unread()
+            return self._take()
 
-    def abort(self) -> None:
-        """Give up: the sequence leaves its slot or the queue at once, at the latest between steps."""
-        self._abort(self._sequence)
+    def _take(self) -> tuple[Token, ...]:
+        tokens = self._feed.take_unread()
+        if self._sequence.is_behind:
+            self._taken(self._sequence)
+        return tokens
+
+    def abort(self, num_unused: int = 0) -> None:
+        """Give up: the sequence leaves its slot or the queue at once, at the latest between steps.
+
+        num_unused: tokens that were read and are of no use; they count as surplus, like the unread.
+        """
+        self._abort(self._sequence, num_unused)
 
     async def aclose(self) -> None:
         self.abort()
 
     def __del__(self) -> None:
         if self._feed.finish is None:
-            self._abort(self._sequence)
+            self._abort(self._sequence, 0)
 
 
 def wake(waiters: Iterable[Waiter]) -> None:

@@ -14,10 +14,12 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
-from inference.engine.admission import check_request
+from accel.backend import PAGE_LEN
+from inference.engine.admission import check_memory, check_request
 from inference.engine.batch import BatchArrays
 from inference.engine.errors import (
     MemoryPressure,
+    NotEnoughMemory,
     QueueFull,
     QueueTimeout,
     ReplicaClosed,
@@ -29,6 +31,7 @@ from inference.engine.sampler import Sampler
 from inference.engine.scheduler import Scheduler
 from inference.engine.sequence import Sequence, State
 from inference.engine.stats import WorkerCounts, WorkerStats
+from inference.engine.step_log import StepTiming
 from inference.engine.stream import StreamFeed, TokenStream, wake
 
 if TYPE_CHECKING:
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
     from inference.engine.config import EngineConfig
     from inference.engine.errors import EngineError
     from inference.engine.params import SequenceRequest, Token
-    from inference.engine.pressure import Pressure
+    from inference.engine.pressure import PressureReading
     from inference.engine.scheduler import StepPlan
     from inference.engine.stream import Waiter
 
@@ -60,24 +63,27 @@ class Worker:
         name: str,
         *,
         on_failure: Callable[[str], None] | None = None,
-        pressure: Callable[[], Pressure] = no_pressure,
+        on_step: Callable[[StepTiming], None] | None = None,
+        pressure: PressureReading = no_pressure,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`on_failure` is called once with the reason, on the worker thread, after a step raised.
 
-        `pressure` is asked whenever someone may be let in, under the lock: it must know the answer.
+        `on_step` is called on the worker thread after each step. `pressure` is asked whenever someone
+        may be let in, under the lock: it must know the answer.
         """
         self._executor, self._vocab_size, self._config = executor, vocab_size, config
         self._name, self._on_failure, self._clock = name, on_failure, clock
-        self._pressure = pressure
+        self._on_step, self._pressure = on_step, pressure
         self._lock = threading.Lock()
         self._work = threading.Condition(self._lock)  # something to do for the worker thread
         self._arrived = threading.Condition(self._lock)  # something to read in some stream
         self._counts = WorkerCounts()
-        self._scheduler = Scheduler(config, self._counts, pressure)
+        self._scheduler = Scheduler(config, self._counts, pressure, clock)
         self._arrays = BatchArrays(config)
         self._sampler = Sampler(vocab_size, config.max_logit_rows)
-        self._given_up: deque[Sequence] = deque()
+        self._given_up: deque[tuple[Sequence, int]] = deque()  # and tokens of it read in vain
+        self._stepping: tuple[Sequence, ...] = ()  # those the step in flight gives a token
         self._waiters: list[Waiter] = []  # readers to wake before the next step
         self._closed_why: str | None = None
         self._thread = threading.Thread(target=self._run, name=f"worker-{name}", daemon=True)
@@ -93,23 +99,24 @@ class Worker:
         """Accept a sequence. From any thread; does not wait.
 
         Raises: EmptyPrompt, NoOutputWanted, ContextExceeded, TokenOutOfVocabulary, QueueFull,
-        MemoryPressure, ReplicaClosed.
+        MemoryPressure, NotEnoughMemory, ReplicaClosed.
         """
         check_request(request, self._vocab_size, self._config)
         sequence = Sequence(request, StreamFeed(), self._clock())
-        if self._config.prefix_cache:
+        if self._config.prefix_cache and request.use_prefix_cache:
             sequence.page_names()  # here, since hashing a long prompt would hold the lock
         with self._lock:
             if self._closed_why is not None:
                 raise ReplicaClosed(self._closed_why)
             try:
+                check_memory(request, self._pressure)
                 self._scheduler.add(sequence)
-            except (QueueFull, MemoryPressure):
+            except (QueueFull, MemoryPressure, NotEnoughMemory):
                 self._counts.num_refused += 1
                 raise
             self._counts.num_accepted += 1
             self._work.notify()
-        return TokenStream(sequence, self._arrived, self._give_up)
+        return TokenStream(sequence, self._arrived, self._give_up, self._taken)
 
     def close(self, message: str) -> None:
         """End every sequence with ERROR and `message`, then stop; waits for the step in flight.
@@ -129,11 +136,13 @@ class Worker:
                 num_slots=self._config.num_slots,
                 num_slots_used=self._scheduler.num_slots_used,
                 num_queued=self._scheduler.num_queued,
+                num_paused=self._scheduler.num_paused,
                 num_pages=pages.num_pages,
                 num_pages_used=pages.num_used,
                 num_pages_cached=pages.num_cached,
                 num_pages_evicted=pages.num_evicted,
                 pressure=self._pressure(),
+                page_len=PAGE_LEN,
                 counts=dataclasses.replace(self._counts),
             )
 
@@ -158,13 +167,14 @@ class Worker:
                 sequence.leave()
                 self._tell(sequence, Finish(FinishReason.ERROR, message), error)
             # Fresh books: after a failure the old ones may be what is wrong.
-            self._scheduler = Scheduler(self._config, self._counts, self._pressure)
+            self._scheduler = Scheduler(self._config, self._counts, self._pressure, self._clock)
             self._work.notify()
             waiters = self._take_waiters()
         wake(waiters)
 
     def _run_steps(self) -> None:
         while True:
+            planning_at_s = self._clock()
             with self._lock:
                 self._abort_given_up()
                 self._end_expired()
@@ -176,26 +186,44 @@ class Worker:
                     self._work.wait(_HELD_CHECK_S if held else None)
                     continue
                 batch = None if plan is None else self._arrays.fill(plan)
+                self._stepping = () if plan is None else plan.wanting_logits
                 waiters = self._take_waiters()
             # Woken here, readers get the GIL while the step below runs without it.
             wake(waiters)
             if plan is not None and batch is not None:
                 started_s = self._clock()
                 logits = self._executor.step(batch)
-                step_s = self._clock() - started_s
+                stepped_s = self._clock()
                 wanting = plan.wanting_logits
                 tokens = self._sampler.choose(logits, wanting) if wanting else []
+                sampled_s = self._clock()
                 with self._lock:
-                    self._commit(plan, tokens, step_s)
+                    self._commit(plan, tokens, stepped_s - started_s, sampled_s)
+                    num_queued = self._scheduler.num_queued
+                    num_pages = self._scheduler.pages.num_available()
+                if self._on_step is not None:
+                    self._on_step(
+                        StepTiming(
+                            number=self._counts.num_steps,
+                            num_decodes=len(plan.decodes),
+                            num_prompt_tokens=plan.end - plan.start,
+                            num_queued=num_queued,
+                            num_pages_available=num_pages,
+                            plan_s=started_s - planning_at_s,
+                            step_s=stepped_s - started_s,
+                            sample_s=sampled_s - stepped_s,
+                            commit_s=self._clock() - sampled_s,
+                        )
+                    )
 
-    def _give_up(self, sequence: Sequence) -> None:
+    def _give_up(self, sequence: Sequence, num_unused: int) -> None:
         """Abort, from any thread.
 
         A stream may be collected on any thread at any point, also on one that holds the lock, so
         this never waits for the lock. Who finds it taken leaves the work to the next step: there is
         one as long as the sequence lives.
         """
-        self._given_up.append(sequence)
+        self._given_up.append((sequence, num_unused))
         if self._lock.acquire(blocking=False):
             try:
                 self._abort_given_up()
@@ -206,8 +234,15 @@ class Worker:
 
     # All below are called under the lock.
 
-    def _commit(self, plan: StepPlan, tokens: list[Token | SamplingFailed], step_s: float) -> None:
+    def _taken(self, sequence: Sequence) -> None:
+        self._scheduler.unread(sequence, len(sequence.feed.unread))
+        self._work.notify()
+
+    def _commit(
+        self, plan: StepPlan, tokens: list[Token | SamplingFailed], step_s: float, now_s: float
+    ) -> None:
         """Take a step's tokens, except those of sequences that were ended meanwhile."""
+        self._stepping = ()
         self._counts.num_steps += 1
         self._counts.step_s += step_s
         self._counts.num_prompt_tokens += plan.end - plan.start
@@ -220,9 +255,10 @@ class Worker:
                 self._end(sequence, Finish(FinishReason.ERROR, str(token)))
                 continue
             self._counts.num_output_tokens += 1
-            finish = sequence.append(token.id)
+            finish = sequence.append(token.id, now_s)
             sequence.feed.put(token)
             if finish is None:
+                self._scheduler.unread(sequence, len(sequence.feed.unread))
                 self._waiters += sequence.feed.take_waiter()
             else:
                 self._end(sequence, finish)
@@ -230,10 +266,15 @@ class Worker:
 
     def _abort_given_up(self) -> None:
         while self._given_up:
-            sequence = self._given_up.popleft()
-            self._counts.num_surplus_tokens += sequence.feed.drop_unread()
+            sequence, num_surplus = self._given_up.popleft()
+            num_surplus += sequence.feed.drop_unread()
             if sequence.state is not State.FINISHED:
+                if sequence in self._stepping:  # its token is on its way, and nobody will take it
+                    self._counts.num_output_tokens += 1
+                    num_surplus += 1
                 self._end(sequence, Finish(FinishReason.ABORTED))
+            sequence.num_surplus += num_surplus
+            self._counts.num_surplus_tokens += num_surplus
 
     def _end_expired(self) -> None:
         now_s = self._clock()

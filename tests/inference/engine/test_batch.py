@@ -24,7 +24,7 @@ def test_decodes_come_first_and_the_chunk_after_them():
     scheduler, arrays = Scheduler(CONFIG, WorkerCounts()), BatchArrays(CONFIG)
     decoder = seated(scheduler, [5, 6])
     scheduler.prefilled(decoder, 2)
-    decoder.append(7)
+    decoder.append(7, 0.0)
     prompt = seated(scheduler, range(10, 20))
     batch = arrays.fill(scheduler.plan())
     check_batch(batch, CONFIG)
@@ -33,7 +33,7 @@ def test_decodes_come_first_and_the_chunk_after_them():
     assert batch.slots.tolist() == [0] + [1] * 8
     assert batch.logit_rows.tolist() == [0]
     scheduler.prefilled(prompt, 8)
-    decoder.append(9)
+    decoder.append(9, 0.0)
     batch = arrays.fill(scheduler.plan())
     check_batch(batch, CONFIG)
     assert batch.tokens.tolist() == [9, 18, 19]
@@ -49,7 +49,7 @@ def test_a_slot_taken_over_gets_the_pages_of_its_new_sequence():
     assert table[0, :2].tolist() == first.pages
     scheduler.remove(first)
     scheduler.prefilled(other, 1)
-    other.append(0)
+    other.append(0, 0.0)
     last = seated(scheduler, [3] * 70)
     assert last.slot == 0
     table = arrays.fill(scheduler.plan()).page_table

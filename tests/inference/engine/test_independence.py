@@ -5,6 +5,7 @@ from functools import cache
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from inference.engine import scheduler
 from inference.engine.config import EngineConfig
 from inference.engine.params import SamplingParams
 from tests.fakes.executor import FakeExecutor, greedy_continuation
@@ -107,7 +108,8 @@ def test_a_preempted_sequence_goes_on_as_if_nothing_had_happened(
     event(f"preempted {min(stats[0].counts.num_preempted, 3)}")
 
 
-def test_sequences_that_grow_past_the_memory_are_preempted():
+def test_sequences_that_grow_past_the_memory_are_preempted(monkeypatch):
+    monkeypatch.setattr(scheduler, "BEHIND_UNREAD", 10_000)  # one is read after the other here
     config = EngineConfig(context_len=128, num_pages=5, num_slots=4, chunk_len=16)
     requests = [request_of([i], 120) for i in range(4)]
     stats = []

@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from inference.engine import scheduler
 from inference.engine.config import EngineConfig
 from inference.engine.params import SamplingParams
 from tests.fakes.executor import Gate, greedy_continuation
@@ -160,7 +161,8 @@ def test_the_prefix_of_one_in_the_queue_may_be_evicted_before_its_turn(make_work
     assert read_all(waiting) == greedy_continuation(HISTORY, 5, VOCAB_SIZE)
 
 
-def test_a_preempted_sequence_finds_its_own_pages_again(make_worker):
+def test_a_preempted_sequence_finds_its_own_pages_again(make_worker, monkeypatch):
+    monkeypatch.setattr(scheduler, "BEHIND_UNREAD", 10_000)  # one is read after the other here
     """And its usage stays as it was."""
     config = EngineConfig(context_len=256, num_pages=8, num_slots=2, chunk_len=64)
     worker, _ = make_worker(config)

@@ -24,7 +24,7 @@ def sequence_of(sampling, prompt=(0,), output=()):
     sequence = Sequence(request_of(prompt, len(output) + 500, sampling), StreamFeed(), 0.0)
     sequence.state = State.DECODE
     for token in output:
-        sequence.append(token)
+        sequence.append(token, 0.0)
     return sequence
 
 

@@ -31,12 +31,17 @@ def sequence_of(num_prompt, max_tokens, queued_at_s=0.0, token=None, tenant=""):
 def run_step(scheduler):
     """One step with every token sampled as 0; the plan that ran, and who finished."""
     plan = scheduler.plan()
+    return plan, commit(scheduler, plan)
+
+
+def commit(scheduler, plan):
+    """What follows a step of that plan; who finished."""
     if plan.prompt is not None:
         scheduler.prefilled(plan.prompt, plan.end)
-    finished = [s for s in plan.wanting_logits if s.append(0) is not None]
+    finished = [s for s in plan.wanting_logits if s.append(0, 0.0) is not None]
     for sequence in finished:
         scheduler.remove(sequence)
-    return plan, finished
+    return finished
 
 
 def test_a_free_slot_is_taken_at_once_with_the_pages_of_the_prompt():

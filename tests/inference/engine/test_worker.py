@@ -118,7 +118,7 @@ def test_abort_in_prefill_takes_effect_between_chunks(make_worker):
     assert_all_free(worker)
 
 
-def test_abort_while_decoding_drops_the_token_in_flight(make_worker):
+def test_abort_while_decoding_drops_the_token_in_flight_and_counts_it(make_worker):
     worker, _, gate, stream = gated(make_worker, steps=4)
     assert stream.usage.num_output_tokens == 4
     stream.abort()
@@ -126,8 +126,19 @@ def test_abort_while_decoding_drops_the_token_in_flight(make_worker):
     assert stream.wait(1) == ()
     assert stream.usage.num_output_tokens == 4
     counts = worker.stats().counts
-    assert (counts.num_aborted, counts.num_surplus_tokens) == (1, 4)
+    assert (counts.num_aborted, counts.num_surplus_tokens, counts.num_output_tokens) == (1, 5, 5)
+    assert stream.progress.num_surplus_tokens == 5
     assert_all_free(worker)
+
+
+def test_tokens_read_in_vain_are_surplus_too(make_worker):
+    """D3: those after a stop string, which a reader takes in the same step as the string."""
+    worker, _, gate, stream = gated(make_worker, steps=4)
+    assert len(stream.wait(1)) == 4
+    stream.abort(num_unused=3)
+    gate.open()
+    counts = worker.stats().counts
+    assert (counts.num_output_tokens, counts.num_surplus_tokens) == (5, 3 + 1)
 
 
 def test_abort_after_the_finish_changes_no_finish_but_frees_the_unread(make_worker):
