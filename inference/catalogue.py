@@ -40,12 +40,24 @@ def register_file(
 
 def register_allowed_path(text: str) -> Artifact:
     """Register a file named by an API caller. Raises: PathRefused unless it lies in a model folder."""
+    try:
+        path = _in_model_folder(text)
+        return register_file(path, source=str(path))
+    except OSError as error:
+        raise PathRefused(text, f"it cannot be read ({error.strerror})") from error
+
+
+def _in_model_folder(text: str) -> Path:
+    """Raises: PathRefused, OSError."""
     path = Path(text)
     if not path.is_absolute():
         path = Path(settings.MODELS_DIR) / path
-    resolved = path.resolve()
+    try:
+        resolved = path.resolve()
+    except (ValueError, RuntimeError) as error:  # a NUL; links that go in circles
+        raise PathRefused(text, "no file can have that name") from error
     if not any(resolved.is_relative_to(Path(folder).resolve()) for folder in settings.MODEL_DIRS):
         raise PathRefused(text, "it lies outside the model folders (PANTHEON_MODEL_DIRS)")
     if not resolved.is_file():
         raise PathRefused(text, "there is no such file")
-    return register_file(resolved, source=str(resolved))
+    return resolved

@@ -18,7 +18,7 @@ class ArtifactNotFound(RegistryError):
 class PathRefused(RegistryError):
     def __init__(self, path: str, reason: str) -> None:
         self.path, self.reason = path, reason
-        super().__init__(f"The path '{path}' cannot be loaded: {reason}.")
+        super().__init__(f"The path '{path[:256]}' cannot be loaded: {reason}.")
 
 
 class ReplicaNotFound(RegistryError):
@@ -90,7 +90,9 @@ class JobNotCancelable(RegistryError):
 class ApiKeyNotFound(RegistryError):
     def __init__(self, wanted: str) -> None:
         self.wanted = wanted
-        super().__init__(f"There is no API key '{wanted}'; `manage.py apikey list` shows them.")
+        super().__init__(
+            f"There is no API key '{wanted[:64]}'; `manage.py apikey list` shows them."
+        )
 
 
 class ApiKeyNameInUse(RegistryError):
