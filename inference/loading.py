@@ -7,7 +7,7 @@ database: the supervisor hands it a frozen plan and gets a replica back.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ import numpy as np
 
 from accel.backend import PAGE_LEN, Backend, Executor, Limits, Progress, StepBatch
 from accel.cpu.backend import CpuBackend
+from accel.cuda.backend import CudaBackend
 from accel.reference.backend import ReferenceBackend
 from inference.engine.config import EngineConfig
 from inference.engine.pressure import Pressure, no_pressure
@@ -60,6 +61,7 @@ class LoadPlan:
     path: Path
     digest: str
     context_len: int = 0  # 0: the settings decide
+    dies: tuple[int, ...] = ()  # in the order of the layers they take; none: the host
 
 
 def sizes(
@@ -91,7 +93,18 @@ def limits(config: EngineConfig, num_threads: int) -> Limits:
     )
 
 
-def backend_of(settings: EngineSettings) -> Backend:
+Admit = Callable[[Mapping[int, int]], None]  # exact bytes by die; may refuse by raising
+
+
+def admit_all(die_bytes: Mapping[int, int]) -> None:
+    """For loads that nobody keeps account of."""
+
+
+def backend_of(
+    settings: EngineSettings, dies: tuple[int, ...] = (), admit: Admit = admit_all
+) -> Backend:
+    if dies:
+        return CudaBackend(dies, admit)
     if settings.backend == "reference":
         return ReferenceBackend()
     return CpuBackend(kernel_cache_dir=settings.kernel_cache_dir, isa=settings.isa or None)
@@ -102,13 +115,15 @@ def load_replica(
     settings: EngineSettings,
     progress: Progress,
     on_failure: Callable[[str, str], None],
+    admit: Admit = admit_all,
     pressure: Callable[[], Pressure] = no_pressure,
 ) -> ServedReplica:
     """Load and start a replica; `on_failure(replica_id, reason)` is called should its worker die later.
 
+    `admit({ordinal: bytes})` is asked before anything is put on a die, and may refuse by raising.
     `pressure` tells at any time, without waiting, how short the host is of memory.
 
-    Raises: ModelError, TextError, AccelError, OSError.
+    Raises: ModelError, TextError, AccelError, OSError, and what `admit` raises.
     """
     progress("reading the file", 0.0)
     with read_gguf(plan.path) as file:
@@ -121,9 +136,8 @@ def load_replica(
             )
         model, program = record(file)
         config = sizes(settings, model.context_len, plan.context_len)
-        executor = backend_of(settings).compile(
-            fuse(program), limits(config, settings.num_threads), progress
-        )
+        backend = backend_of(settings, plan.dies, admit)
+        executor = backend.compile(fuse(program), limits(config, settings.num_threads), progress)
     try:
         _warm(executor, model, config)
         worker = Worker(
@@ -146,6 +160,8 @@ def load_replica(
         text=text,
         worker=worker,
         free_memory=executor.close,
+        backend=backend.name,
+        dies=plan.dies,
     )
 
 

@@ -55,6 +55,8 @@ class ServedReplica:
     text: TextModel
     worker: Worker
     free_memory: Callable[[], None]
+    backend: str = ""
+    dies: tuple[int, ...] = ()
     created_unix_s: int = field(default_factory=lambda: int(time.time()))
     num_leases: int = 0
     draining: bool = False

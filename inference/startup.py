@@ -14,6 +14,7 @@ from django.conf import settings
 
 from accel.host import num_cores
 from inference import control
+from inference.dies import DieWatch, die_settings
 from inference.http_server.last_tasks import before_reactor_stops, end_tasks_of_reactor
 from inference.loading import EngineSettings
 from inference.runtime import Runtime
@@ -49,7 +50,7 @@ def start_engine(
     """Start the supervisor once; later calls return the same one.
 
     `watcher` sees every load's progress; names in `load_first` are loaded before others, in their order.
-    Raises: AlreadyRunning.
+    Raises: AlreadyRunning; AccelError, when dies are to be emulated and cannot.
     """
     global _supervisor
     if _supervisor is None:
@@ -61,6 +62,7 @@ def start_engine(
             settings.DATA_DIR,
             values["PANTHEON_DRAIN_S"],
             load_first=load_first,
+            dies=DieWatch(die_settings(values)),
         )
         if watcher is not None:
             supervisor.watchers.append(watcher)

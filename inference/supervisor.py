@@ -23,13 +23,16 @@ from django.db.utils import DatabaseError
 
 from accel.errors import AccelError
 from accel.host import available_bytes
+from inference.dies import DieWatch
 from inference.engine.pressure import PressureGauge
 from inference.loading import EngineSettings, LoadPlan, load_replica
 from inference.model.errors import ModelError
+from inference.outcomes import Outcomes
+from inference.placing import Placer
 from inference.pull_jobs import PullJobs
-from inference.runtime import Runtime
+from inference.runtime import Runtime, ServedReplica
 from inference.text.errors import TextError
-from registry import placement, selectors, services
+from registry import selectors, services
 from registry.errors import InvalidTransition, PathRefused, RegistryError
 from registry.models import Replica
 from registry.notify import wanted_changed
@@ -43,6 +46,8 @@ DRAIN_POLL_S = 0.25  # a drain looks this often whether it was forced or cancell
 STOP_WAIT_S = (
     15.0  # for the loader: a load ends at its next word of progress, such as between kernels
 )
+
+_NO_DATABASE = "The database could not be used while it was loaded: {}."
 
 
 class AlreadyRunning(RuntimeError):
@@ -81,16 +86,22 @@ class Supervisor:
         drain_s: float,
         *,
         load_first: Sequence[str] = (),
+        dies: DieWatch | None = None,
     ) -> None:
-        """`load_first`: served names, in the order in which they are loaded before any others."""
+        """`load_first`: served names, in the order in which they are loaded before any others.
+
+        `dies`: where models go first; None: all run on the host.
+        """
         self._rank = {name: rank for rank, name in enumerate(dict.fromkeys(load_first))}
         self._runtime, self._settings, self._drain_s = runtime, settings, drain_s
+        self._dies, self._placer = dies, Placer(dies)
         self._pressure = PressureGauge(available_bytes)
         self._pulls = PullJobs()
         self._lock_path = data_dir / "engine.lock"
         self._lock_file: IO[str] | None = None
         self._wake = threading.Event()
         self._stopping = self._loads_no_more = False
+        self._outcomes = Outcomes()
         self._to_load: queue.SimpleQueue[Replica | None] = queue.SimpleQueue()  # None: stop
         # A daemon, unlike an executor's: the interpreter would wait for that before it runs any `stop`.
         self._loader = threading.Thread(target=self._load_all, name="load", daemon=True)
@@ -100,7 +111,7 @@ class Supervisor:
         self.watchers: list[Callable[[LoadProgress], None]] = []
 
     def start(self) -> None:
-        """Restore what the database wants. Raises: AlreadyRunning."""
+        """Find the dies and restore what the database wants. Raises: AlreadyRunning, AccelError."""
         lock_file = self._lock_path.open("w")
         try:
             fcntl.flock(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -108,6 +119,9 @@ class Supervisor:
             lock_file.close()
             raise AlreadyRunning(self._lock_path) from error
         self._lock_file = lock_file
+        if self._dies is not None:
+            self._dies.find()
+            self._dies.start()
         self._pressure.start()
         self._pulls.start()
         for replica in services.replicas_reset_at_boot():
@@ -131,6 +145,7 @@ class Supervisor:
             return
         self.load_no_more()
         self._stopping = True
+        self._outcomes.stop()
         self._wake.set()
         wanted_changed.disconnect(self._on_wanted_changed)
         self._thread.join(STOP_WAIT_S)
@@ -141,6 +156,8 @@ class Supervisor:
             with suppress(KeyError):  # an unload was faster
                 self._runtime.remove(replica.replica_id)
                 replica.close("The server is shutting down.")
+        if self._dies is not None:
+            self._dies.stop()
         try:
             services.replicas_stopped()
         except DatabaseError:
@@ -160,6 +177,10 @@ class Supervisor:
                 self._reconcile()
             except DatabaseError:
                 logger.exception("the database cannot be read; trying again in %s s", POLL_S)
+            except Exception:  # the thread's boundary: without it nothing is ever loaded again
+                logger.exception(
+                    "looking at what is wanted met a bug; trying again in %s s", POLL_S
+                )
             finally:
                 close_old_connections()
             self._wake.wait(POLL_S)
@@ -210,28 +231,38 @@ class Supervisor:
         name, replica_id = replica.served_name, replica.public_id
         progress = self._progress_writer(replica)
         started = time.monotonic()
+        dies: tuple[int, ...] = ()
         try:
             if not Path(replica.artifact.path).is_file():
                 raise PathRefused(
                     replica.artifact.path, "there is no such file any more; pull it again"
                 )
-            placement.place_on_host(services.replica_demand(replica), available_bytes())
-            services.replica_transition(replica_id, State.PLACED)
-            services.replica_transition(replica_id, State.LOADING)
+            dies = self._placer.place(replica)
+            self._outcomes.move(replica_id, State.LOADING)
             plan = LoadPlan(
                 replica_id=replica_id,
                 served_name=name,
                 path=Path(replica.artifact.path),
                 digest=replica.artifact.digest,
                 context_len=replica.context_len,
+                dies=dies,
             )
             served = load_replica(
-                plan, self._settings, progress, self._on_worker_failure, pressure=self._pressure
+                plan,
+                self._settings,
+                progress,
+                self._on_worker_failure,
+                admit=lambda exact: self._placer.charge(replica, exact),
+                pressure=self._pressure,
             )
+        except DatabaseError as error:
+            self._load_failed(replica, _NO_DATABASE.format(error))
+            return
         except (RegistryError, ModelError, TextError, AccelError, OSError, MemoryError) as error:
             self._load_failed(replica, str(error) or type(error).__name__)
+            self._placer.look_after(dies, error)
             return
-        except (LoadStopped, DatabaseError):
+        except LoadStopped:
             raise
         except Exception:  # the thread's boundary: a bug met by one model must not keep others out
             logger.exception("loading %s met a bug", name)
@@ -239,27 +270,46 @@ class Supervisor:
                 replica, "The server met a bug while loading it; its log has the details."
             )
             return
+        try:
+            self._hand_over(replica, served)
+        except BaseException as error:  # nobody else would ever free it
+            with suppress(KeyError):
+                self._runtime.remove(replica_id)
+            served.close("The model could not be put into service.")
+            if not isinstance(error, DatabaseError):
+                raise
+            self._load_failed(replica, _NO_DATABASE.format(error))
+            return
+        logger.info("%s was loaded in %.1f s", name, time.monotonic() - started)
+
+    def _hand_over(self, replica: Replica, served: ServedReplica) -> None:
+        """Put a loaded replica into service. Its row says ready only after it is.
+
+        Raises: LoadStopped; InvalidTransition, when it was moved meanwhile; DatabaseError.
+        """
         if self._loads_no_more:
-            served.close("The server is shutting down.")
             raise LoadStopped
-        if services.replica_get(replica_id).wanted == Wanted.UNLOADED:
+        if services.replica_get(replica.public_id).wanted == Wanted.UNLOADED:
             served.close("The model was unloaded before it was ready.")
-            services.replica_transition(replica_id, State.UNLOADED)
+            self._outcomes.move(replica.public_id, State.UNLOADED)
             return
         self._runtime.add(served)
-        services.replica_transition(
-            replica_id,
+        self._outcomes.move(
+            replica.public_id,
             State.READY,
-            backend=self._settings.backend,
+            backend=served.backend,
             actual_context_len=served.context_len,
             num_slots=self._settings.num_slots,
         )
-        logger.info("%s is ready after %.1f s", name, time.monotonic() - started)
-        self._tell(LoadProgress(name, "ready", 1.0, State.READY, context_len=served.context_len))
+        self._tell(
+            LoadProgress(
+                replica.served_name, "ready", 1.0, State.READY, context_len=served.context_len
+            )
+        )
 
     def _load_failed(self, replica: Replica, reason: str) -> None:
         logger.warning("%s could not be loaded: %s", replica.served_name, reason)
-        services.replica_transition(replica.public_id, State.FAILED, reason=reason)
+        self._outcomes.move(replica.public_id, State.FAILED, reason)
         self._tell(LoadProgress(replica.served_name, "failed", 0.0, State.FAILED, reason))
 
     def _progress_writer(self, replica: Replica) -> Callable[[str, float], None]:
@@ -273,7 +323,7 @@ class Supervisor:
             now = time.monotonic()
             if now - written >= PROGRESS_S:
                 written = now
-                services.replica_progress(replica.public_id, phase, share)
+                self._outcomes.progress(replica.public_id, phase, share)
 
         return progress
 
@@ -291,15 +341,16 @@ class Supervisor:
         if serving:
             self._runtime.drain(replica_id)
             self._wait_drained(replica_id)
-        try:
-            services.replica_transition(replica_id, State.UNLOADED)
-        except InvalidTransition:  # cancelled while it drained: the row is ready again
+        with self._placer.freeing():
+            try:
+                services.replica_transition(replica_id, State.UNLOADED)
+            except InvalidTransition:  # cancelled while it drained: the row is ready again
+                if serving:
+                    self._runtime.undrain(replica_id)
+                raise
             if serving:
-                self._runtime.undrain(replica_id)
-            raise
-        if serving:
-            served = self._runtime.remove(replica_id)
-            served.close("The model was unloaded while this request was running.")
+                served = self._runtime.remove(replica_id)
+                served.close("The model was unloaded while this request was running.")
         logger.info("%s is unloaded", replica.served_name)
 
     def _wait_drained(self, replica_id: str) -> None:
@@ -324,8 +375,11 @@ class Supervisor:
         try:
             served = self._runtime.remove(replica_id)
             served.close(reason)
-            services.replica_transition(replica_id, State.FAILED, reason=reason)
+            self._outcomes.move(replica_id, State.FAILED, reason)
+            self._placer.look_after(served.dies)
         except (KeyError, InvalidTransition) as error:
             logger.info("replica %s was gone already: %s", replica_id, error)
+        except DatabaseError:
+            logger.exception("that %s failed was never recorded", replica_id)
         finally:
             close_old_connections()

@@ -141,9 +141,24 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "PANTHEON_BACKEND",
-        _one_of("cpu", "reference"),
-        "cpu",
-        "What runs models: cpu (fast kernels) or reference (slow NumPy, for checking).",
+        _one_of("auto", "cpu", "reference"),
+        "auto",
+        "What runs models: auto (dies where the host has any, else the CPU), cpu, or reference (slow"
+        " NumPy, for checking).",
+    ),
+    Setting(
+        "PANTHEON_DIE_RESERVE_BYTES",
+        _integer(0, 1 << 40),
+        str(1 << 30),
+        "Bytes of each die that are never given to models: for the driver, contexts and other processes.",
+        aliases=("PN_DIE_RESERVE_BYTES",),
+    ),
+    Setting(
+        "PANTHEON_EMULATED_DIES",
+        _integer(0, 16),
+        "0",
+        "Emulated K80 dies to use in place of the host's own, for trying things out; models run very"
+        " slowly on them.",
     ),
     Setting(
         "PANTHEON_CPU_THREADS",

@@ -32,7 +32,10 @@ _open_lock = threading.Lock()
 
 
 def own_bytes(ordinal: int) -> int:
-    """What this process has allocated on that die, through all its contexts there."""
+    """What this process has allocated on that die, through all its contexts there.
+
+    Never less than what the driver has given it: counted before it is had, and until it is given back.
+    """
     with _open_lock:
         return sum(d.account.allocated_bytes for d in _open if d.ordinal == ordinal)
 
@@ -94,8 +97,6 @@ class Die:
         if self._context is None:
             return
         context, self._context = self._context, None
-        with _open_lock:
-            _open.remove(self)
         with suppress(self._driver.Error):
             context.push()
         self.account.release_all(self._driver)
@@ -104,6 +105,8 @@ class Die:
         del self.stream, self._end
         with suppress(self._driver.Error):
             context.detach()  # destroys it, and takes it off this thread
+        with _open_lock:
+            _open.remove(self)
 
     # ---- memory -----------------------------------------------------------------------------------
 

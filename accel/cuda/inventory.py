@@ -89,12 +89,15 @@ class Inventory:
             if probe is None:
                 probe = self._probes[die.ordinal] = Die(die.ordinal)
             with probe.current():
+                before = own_bytes(die.ordinal)
                 free_bytes, _total = probe.memory_info()
+                # A load or an unload may be under way: what may be ours is not called somebody else's.
+                own = max(before, own_bytes(die.ordinal))
         except OutOfMemory:  # others left no room for so much as a context
             return replace(die, own_bytes=own_bytes(die.ordinal))
         except DieFailed as error:
             return self._fail(die, error)
-        return replace(die, free_bytes=free_bytes, own_bytes=own_bytes(die.ordinal))
+        return replace(die, free_bytes=free_bytes, own_bytes=own)
 
     def _fail(self, die: DieReading, error: DieFailed) -> DieReading:
         failed = self._dies[die.ordinal] = replace(die, failure=error.why)

@@ -48,19 +48,24 @@ class Account:
     def allocate(self, driver: Any, num_bytes: int, what: str) -> Region:
         """Raises: OutOfMemory."""
         assert num_bytes > 0
+        self.allocated_bytes += num_bytes
         try:
             memory = driver.mem_alloc(num_bytes)
-        except driver.MemoryError as error:
-            raise OutOfMemory(f"{what} on die {self._ordinal}", num_bytes) from error
+        except driver.Error as error:
+            self.allocated_bytes -= num_bytes
+            if isinstance(error, driver.MemoryError):
+                raise OutOfMemory(f"{what} on die {self._ordinal}", num_bytes) from error
+            raise
         region = Region(int(memory), num_bytes, what, memory)
         self._regions.add(region)
-        self.allocated_bytes += num_bytes
         return region
 
     def free(self, region: Region) -> None:
         self._regions.remove(region)
-        self.allocated_bytes -= region.num_bytes
-        region.memory.free()
+        try:
+            region.memory.free()
+        finally:
+            self.allocated_bytes -= region.num_bytes
 
     def pinned(self, driver: Any, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Pinned:
         """Raises: OutOfMemory, when the host has no such memory left to lock."""
