@@ -7,6 +7,7 @@ that a client that is still sending comes to read it. Knows nothing about the ap
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import TYPE_CHECKING, Any
 
 from twisted.web import http
@@ -55,6 +56,9 @@ class Connection(http.HTTPChannel):  # type: ignore[misc]  # Twisted is followed
     def connectionMade(self) -> None:
         super().connectionMade()
         self.transport.bufferSize = self.limits.write_buffer_bytes
+        self.transport.getHandle().setsockopt(
+            socket.SOL_SOCKET, socket.SO_SNDBUF, self.limits.send_buffer_bytes
+        )
         self.factory.opened(self)
         if self._refusal is not None:
             self.refuse(self._refusal)
