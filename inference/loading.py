@@ -7,8 +7,9 @@ database: the supervisor hands it a frozen plan and gets a replica back.
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,11 +20,14 @@ from accel.cpu.backend import CpuBackend
 from accel.cuda.backend import CudaBackend
 from accel.reference.backend import ReferenceBackend
 from inference.engine.config import EngineConfig
-from inference.engine.pressure import Pressure, no_pressure
+from inference.engine.params import SamplingParams
+from inference.engine.pressure import PressureReading, no_pressure
+from inference.engine.step_log import StepLog
 from inference.engine.worker import Worker
 from inference.model.architectures import record
 from inference.model.fusion import fuse
 from inference.model.gguf import read_gguf
+from inference.model.sampling_defaults import SamplingDefaults, read_sampling_defaults
 from inference.runtime import ServedReplica
 from inference.text.text_model import TextModel
 
@@ -50,6 +54,7 @@ class EngineSettings:
     queue_depth: int = 32
     queue_wait_s: float = 30.0
     prefix_cache: bool = True
+    step_stats: bool = False
 
 
 @dataclass(frozen=True)
@@ -116,7 +121,7 @@ def load_replica(
     progress: Progress,
     on_failure: Callable[[str, str], None],
     admit: Admit = admit_all,
-    pressure: Callable[[], Pressure] = no_pressure,
+    pressure: PressureReading = no_pressure,
 ) -> ServedReplica:
     """Load and start a replica; `on_failure(replica_id, reason)` is called should its worker die later.
 
@@ -134,6 +139,7 @@ def load_replica(
                 " was not trained on. Its text completions are unaffected.",
                 plan.served_name,
             )
+        sampling = sampling_of(read_sampling_defaults(file.metadata))
         model, program = record(file)
         config = sizes(settings, model.context_len, plan.context_len)
         backend = backend_of(settings, plan.dies, admit)
@@ -146,6 +152,7 @@ def load_replica(
             config=config,
             name=plan.served_name,
             on_failure=lambda reason: on_failure(plan.replica_id, reason),
+            on_step=StepLog(plan.served_name, sys.stderr.write) if settings.step_stats else None,
             pressure=pressure,
         )
         worker.start()
@@ -162,7 +169,13 @@ def load_replica(
         free_memory=executor.close,
         backend=backend.name,
         dies=plan.dies,
+        sampling=sampling,
     )
+
+
+def sampling_of(file: SamplingDefaults) -> SamplingParams:
+    """What the model file asks for; OpenAI's defaults for the rest."""
+    return SamplingParams(**{k: v for k, v in asdict(file).items() if v is not None})
 
 
 def _warm(executor: Executor, model: ModelConfig, config: EngineConfig) -> None:

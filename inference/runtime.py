@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from inference.engine.params import SamplingParams
 from inference.session_affinity import SessionAffinity, SessionKey
 
 if TYPE_CHECKING:
@@ -46,7 +47,10 @@ class ModelDraining(RuntimeLookupError):
 
 @dataclass(eq=False)
 class ServedReplica:
-    """A loaded, servable instance. `num_leases` and `draining` are guarded by the runtime's lock."""
+    """A loaded, servable instance. `num_leases` and `draining` are guarded by the runtime's lock.
+
+    sampling: what holds where a request does not say.
+    """
 
     replica_id: str
     served_name: str
@@ -57,6 +61,7 @@ class ServedReplica:
     free_memory: Callable[[], None]
     backend: str = ""
     dies: tuple[int, ...] = ()
+    sampling: SamplingParams = field(default_factory=SamplingParams)
     created_unix_s: int = field(default_factory=lambda: int(time.time()))
     num_leases: int = 0
     draining: bool = False

@@ -41,6 +41,7 @@ def engine_settings(values: dict[str, Any]) -> EngineSettings:
         queue_depth=values["PANTHEON_QUEUE_DEPTH"] if num_slots else 0,
         prefix_cache=values["PANTHEON_PREFIX_CACHE"],
         queue_wait_s=values["PANTHEON_QUEUE_WAIT_S"],
+        step_stats=values["PANTHEON_STEP_STATS"],
     )
 
 

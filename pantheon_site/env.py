@@ -86,13 +86,17 @@ def _one_of(*choices: str) -> Callable[[str], str]:
 
 @dataclass(frozen=True)
 class Setting:
-    """One variable. `default` is the text that would be set; `aliases` are older names of it."""
+    """One variable. `default` is the text that would be set; `aliases` are older names of it.
+
+    only: it is accepted, and this is all it can mean here; another value gets a warning.
+    """
 
     name: str
     parse: Callable[[str], Any]
     default: str
     help: str
     aliases: tuple[str, ...] = ()
+    only: object = None
 
 
 SETTINGS: tuple[Setting, ...] = (
@@ -217,6 +221,13 @@ SETTINGS: tuple[Setting, ...] = (
         "Seconds a request waits for a slot before it is answered 429.",
     ),
     Setting(
+        "PANTHEON_STEP_STATS",
+        _boolean,
+        "0",
+        "1: a line on stderr for each step of a model, with its rows and times.",
+        aliases=("QWEN35_BS_STATS",),
+    ),
+    Setting(
         "PANTHEON_DRAIN_S",
         _number(0.0, 86_400.0),
         "120",
@@ -272,9 +283,24 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "QWEN35_BS_DRIVER_SAMPLE",
-        str,
+        _boolean,
         "1",
-        "Accepted without effect: sampling always runs on the worker.",
+        "Accepted without effect: tokens are always chosen by the worker, never by the request.",
+        only=True,
+    ),
+    Setting(
+        "QWEN35_KV_Q4",
+        _boolean,
+        "0",
+        "Accepted without effect: KV pages hold f16, and admission counts them as they are.",
+        only=False,
+    ),
+    Setting(
+        "PN_ASYNC_POLL_US",
+        _integer(1, 1_000_000),
+        "500",
+        "Accepted without effect: the CPU's steps are waited for, not polled.",
+        only=500,
     ),
 )
 
@@ -302,6 +328,15 @@ def read(environ: Mapping[str, str]) -> dict[str, Any]:
             " with it; unset it",
         )
     return values
+
+
+def without_effect(environ: Mapping[str, str]) -> dict[str, str]:
+    """Accepted variables that are set to what cannot be had here, with what they say about it."""
+    return {
+        s.name: s.help
+        for s in SETTINGS
+        if s.only is not None and environ.get(s.name) and s.parse(environ[s.name]) != s.only
+    }
 
 
 def unknown_names(environ: Mapping[str, str]) -> dict[str, str]:

@@ -12,6 +12,7 @@ ENVIRON = env.environment()
 _values = env.read(ENVIRON)
 # Misspelt ones would be ignored; a system check names them.
 UNKNOWN_VARIABLES = env.unknown_names(ENVIRON)
+VARIABLES_WITHOUT_EFFECT = env.without_effect(ENVIRON)
 
 BASE_DIR = env.ROOT
 DATA_DIR: Path = _values["PANTHEON_DATA_DIR"]

@@ -1,6 +1,6 @@
 """System checks of settings that only make sense together, and of names that mean nothing.
 
-Ids are stable: registry.W001 to W003. Knows nothing about single settings; the environ schema has
+Ids are stable: registry.W001 to W004. Knows nothing about single settings; the environ schema has
 checked those.
 """
 
@@ -51,4 +51,16 @@ def check_variable_names(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
             id="registry.W003",
         )
         for name, closest in settings.UNKNOWN_VARIABLES.items()
+    ]
+
+
+@register()
+def check_variables_without_effect(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    return [
+        Warning(
+            f"The environment variable {name} is set to a value that this server cannot follow.",
+            hint=why,
+            id="registry.W004",
+        )
+        for name, why in settings.VARIABLES_WITHOUT_EFFECT.items()
     ]

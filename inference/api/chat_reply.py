@@ -10,7 +10,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from inference.api.generation import Delta, Ending, Item
 from inference.api.logprobs import ChatLogprobs, chat_logprobs
-from inference.api.reply import Identity, Usage, total_usage
+from inference.api.reply import Identity, Timings, Usage, timings, total_usage
 from inference.api.sse import PING, event
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ class ChatCompletion(Struct, frozen=True):
     model: str
     choices: list[ChatChoice]
     usage: Usage
+    timings: Timings | UnsetType
+    context_capped: bool | UnsetType
 
 
 class ChunkDelta(Struct, frozen=True):
@@ -56,7 +58,7 @@ class ChunkChoice(Struct, frozen=True):
 
 
 class ChatChunk(Struct, frozen=True):
-    """usage: absent unless asked for; then null in every chunk but the last."""
+    """usage: absent unless asked for; then null in every chunk but the last. timings: in the last."""
 
     id: str
     object: Literal["chat.completion.chunk"]
@@ -64,6 +66,8 @@ class ChatChunk(Struct, frozen=True):
     model: str
     choices: list[ChunkChoice]
     usage: Usage | UnsetType | None
+    timings: Timings | UnsetType
+    context_capped: bool | UnsetType
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,8 @@ class ChatReply:
             self.identity.model,
             [choice],
             total_usage([ending]),
+            timings([ending]),
+            self.identity.context_capped,
         )
 
     async def events(self, items: AsyncIterator[tuple[int, Item] | None]) -> AsyncIterator[bytes]:
@@ -113,9 +119,14 @@ class ChatReply:
                     )
                     yield self._chunk(changes, logprobs=self._logprobs(delta.tokens))
                 case (_, Ending() as ending):
-                    yield self._chunk(ChunkDelta(), finish_reason=ending.finish_reason)
+                    speed = timings([ending])
+                    yield self._chunk(
+                        ChunkDelta(),
+                        finish_reason=ending.finish_reason,
+                        speed=UNSET if self.include_usage else speed,
+                    )
                     if self.include_usage:
-                        yield event(self._of([], total_usage([ending])))
+                        yield event(self._of([], total_usage([ending]), speed))
 
     def _logprobs(self, placed: list[PlacedToken] | tuple[PlacedToken, ...]) -> ChatLogprobs | None:
         return chat_logprobs(self.tokenizer, placed) if self.with_logprobs else None
@@ -125,11 +136,17 @@ class ChatReply:
         delta: ChunkDelta,
         logprobs: ChatLogprobs | None = None,
         finish_reason: FinishReason | None = None,
+        speed: Timings | UnsetType = UNSET,
     ) -> bytes:
         usage = None if self.include_usage else UNSET
-        return event(self._of([ChunkChoice(0, delta, logprobs, finish_reason)], usage))
+        return event(self._of([ChunkChoice(0, delta, logprobs, finish_reason)], usage, speed))
 
-    def _of(self, choices: list[ChunkChoice], usage: Usage | UnsetType | None) -> ChatChunk:
+    def _of(
+        self,
+        choices: list[ChunkChoice],
+        usage: Usage | UnsetType | None,
+        speed: Timings | UnsetType,
+    ) -> ChatChunk:
         identity = self.identity
         return ChatChunk(
             identity.id,
@@ -138,4 +155,6 @@ class ChatReply:
             identity.model,
             choices,
             usage,
+            speed,
+            identity.context_capped,
         )

@@ -10,7 +10,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from inference.api.generation import Delta, Ending, Item
 from inference.api.logprobs import CompletionLogprobs, completion_logprobs
-from inference.api.reply import Identity, Usage, total_usage
+from inference.api.reply import Identity, Timings, Usage, timings, total_usage
 from inference.api.sse import PING, event
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class CompletionChoice(Struct, frozen=True):
 
 
 class Completion(Struct, frozen=True):
-    """Whole answers and pieces have the same form; usage as in chat chunks."""
+    """Whole answers and pieces have the same form; usage and timings as in chat chunks."""
 
     id: str
     object: Literal["text_completion"]
@@ -36,6 +36,7 @@ class Completion(Struct, frozen=True):
     model: str
     choices: list[CompletionChoice]
     usage: Usage | UnsetType | None
+    timings: Timings | UnsetType
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,8 @@ class CompletionReply:
             CompletionChoice(i, text, self._logprobs(placed[i]), endings[i].finish_reason)
             for i, text in enumerate(texts)
         ]
-        return self._of(choices, total_usage(endings.values()))
+        ended = tuple(endings.values())
+        return self._of(choices, total_usage(ended), timings(ended))
 
     async def events(self, items: AsyncIterator[tuple[int, Item] | None]) -> AsyncIterator[bytes]:
         """Pieces of all choices as they come, each with its index; choice 0 is the first to be named."""
@@ -82,18 +84,27 @@ class CompletionReply:
                     yield self._piece(CompletionChoice(index, delta.content, logprobs, None))
                 case (index, Ending() as ending):
                     endings.append(ending)
-                    yield self._piece(CompletionChoice(index, "", None, ending.finish_reason))
+                    is_last = len(endings) == len(self.echoed) and not self.include_usage
+                    yield self._piece(
+                        CompletionChoice(index, "", None, ending.finish_reason),
+                        timings(endings) if is_last else UNSET,
+                    )
         if self.include_usage:
-            yield event(self._of([], total_usage(endings)))
+            yield event(self._of([], total_usage(endings), timings(endings)))
 
     def _logprobs(self, placed: Sequence[PlacedToken]) -> CompletionLogprobs | None:
         return completion_logprobs(self.tokenizer, placed) if self.with_logprobs else None
 
-    def _piece(self, choice: CompletionChoice) -> bytes:
-        return event(self._of([choice], None if self.include_usage else UNSET))
+    def _piece(self, choice: CompletionChoice, speed: Timings | UnsetType = UNSET) -> bytes:
+        return event(self._of([choice], None if self.include_usage else UNSET, speed))
 
-    def _of(self, choices: list[CompletionChoice], usage: Usage | UnsetType | None) -> Completion:
+    def _of(
+        self,
+        choices: list[CompletionChoice],
+        usage: Usage | UnsetType | None,
+        speed: Timings | UnsetType,
+    ) -> Completion:
         identity = self.identity
         return Completion(
-            identity.id, "text_completion", identity.created, identity.model, choices, usage
+            identity.id, "text_completion", identity.created, identity.model, choices, usage, speed
         )

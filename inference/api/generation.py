@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from inference.api.errors import GenerationFailed
 from inference.api.held import held
-from inference.engine.params import FinishReason, SequenceRequest
+from inference.engine.params import FinishReason, Progress, SequenceRequest
 from inference.text.channels import ChannelSplitter
 from inference.text.detokenizer import Detokenizer
 from inference.text.stop import StopMatcher
@@ -50,12 +50,17 @@ class Delta:
 
 @dataclass(frozen=True)
 class Ending:
-    """The last item of every choice that did not fail."""
+    """The last item of every choice that did not fail.
+
+    num_completion_tokens make up the text; num_sampled_tokens are those and what ended it.
+    """
 
     finish_reason: Literal["stop", "length"]
     num_prompt_tokens: int
     num_cached_tokens: int
     num_completion_tokens: int
+    num_sampled_tokens: int
+    progress: Progress
 
 
 Item = Delta | Ending
@@ -74,6 +79,7 @@ class TextAssembly:
         self._unplaced: deque[PlacedToken] = deque()  # their text may still be cut off by a stop
         self._decoded_len = self._safe_len = 0
         self.num_tokens = 0
+        self.num_dropped = 0  # tokens that came after a stop string
 
     @property
     def is_stopped(self) -> bool:
@@ -83,7 +89,10 @@ class TextAssembly:
         """Tokens after a stop string are dropped, and end ids have no text."""
         safe = ""
         for token in tokens:
-            if self.is_stopped or token.id in self._end_ids:
+            if self.is_stopped:
+                self.num_dropped += 1
+                continue
+            if token.id in self._end_ids:
                 break
             self._unplaced.append(PlacedToken(token, self._decoded_len))
             safe += self._check(self._detokenizer.push(token.id))
@@ -154,7 +163,7 @@ async def generate(
             if delta:
                 yield delta
             if assembly.is_stopped:
-                stream.abort()
+                stream.abort(num_unused=assembly.num_dropped)
                 break
         finish = stream.finish
         if not assembly.is_stopped and (finish is None or finish.reason in _FAILURES):
@@ -168,4 +177,11 @@ async def generate(
         )
         usage = stream.usage
         record.ended(reason)
-        yield Ending(reason, usage.num_prompt_tokens, usage.num_cached_tokens, assembly.num_tokens)
+        yield Ending(
+            finish_reason=reason,
+            num_prompt_tokens=usage.num_prompt_tokens,
+            num_cached_tokens=usage.num_cached_tokens,
+            num_completion_tokens=assembly.num_tokens,
+            num_sampled_tokens=usage.num_output_tokens,
+            progress=stream.progress,
+        )

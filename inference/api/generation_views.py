@@ -16,6 +16,7 @@ from inference.api.endpoint import endpoint
 from inference.api.errors import InvalidRequest
 from inference.api.generation import generate
 from inference.api.held import held
+from inference.api.host_memory import host_bytes
 from inference.api.interleave import interleave
 from inference.api.prompt import chat_prompt, completion_prompts
 from inference.api.reply import json_response, new_identity
@@ -58,11 +59,12 @@ async def chat_completions(request: HttpRequest) -> HttpResponseBase:
     replica = lease_replica(chat.model, session_id=session_id, tenant=caller.tenant)
     sampling = _sampling(chat, chat.num_logprobs, replica)
     prompt = await off_loop(lambda: chat_prompt(chat, replica))
-    identity = new_identity("chatcmpl", replica.served_name)
-    sequence = _sequence(identity.id, prompt, sampling, replica, caller, session_id)
+    identity = new_identity("chatcmpl", replica.served_name, is_capped=prompt.is_capped)
+    sequence = _sequence(identity.id, prompt, sampling, replica, caller, session_id, chat)
     splitter = ChannelSplitter(prompt.opens_reasoning)
     stops = chat.stops + replica.text.chat_stops
     record = _record(request, identity, replica, caller, chat, started_s)
+    record.num_dropped_messages = prompt.num_dropped_messages
     items = _interleaved([generate(replica, sequence, stops, splitter, record.begin_choice())])
     reply = ChatReply(
         identity, replica.text.tokenizer, chat.num_logprobs is not None, chat.include_usage
@@ -85,7 +87,8 @@ async def completions(request: HttpRequest) -> HttpResponseBase:
     prompts = await off_loop(lambda: completion_prompts(completion, replica))
     identity = new_identity("cmpl", replica.served_name)
     sequences = [
-        _sequence(identity.id, each, sampling, replica, caller, session_id) for each in prompts
+        _sequence(identity.id, each, sampling, replica, caller, session_id, completion)
+        for each in prompts
     ]
     record = _record(request, identity, replica, caller, completion, started_s)
     items = _interleaved(
@@ -150,6 +153,7 @@ def _sampling(
 ) -> SamplingParams:
     return sampling_params(
         fields,
+        defaults=replica.sampling,
         num_logprobs=num_logprobs,
         vocab_size=replica.text.tokenizer.vocab_size,
         context_len=replica.context_len,
@@ -163,6 +167,7 @@ def _sequence(
     replica: ServedReplica,
     caller: Caller,
     session_id: str,
+    fields: GenerationFields,
 ) -> SequenceRequest:
     return SequenceRequest(
         request_id=request_id,
@@ -172,4 +177,9 @@ def _sequence(
         sampling=sampling,
         tenant=caller.tenant,
         session_id=session_id,
+        # What begins in the middle of a conversation is of no use to the next turn (S36).
+        use_prefix_cache=not prompt.is_capped,
+        host_bytes=host_bytes(
+            len(prompt.ids), prompt.max_tokens, sampling.num_logprobs, is_stream=bool(fields.stream)
+        ),
     )

@@ -1,7 +1,7 @@
 """From a request's messages or prompts to sequences the engine can take, before any is submitted.
 
-Owns rendering, encoding, the fit into the context and the default length of answers. Plain computing,
-long for long prompts: called off the event loop.
+Owns rendering, encoding, the fit into the context, when a conversation is capped, and the default
+length of answers. Plain computing, long for long prompts: called off the event loop.
 """
 
 from __future__ import annotations
@@ -9,39 +9,70 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from inference.api.capping import Rendered, without_oldest_turns
 from inference.api.errors import InvalidRequest
 from inference.api.messages import template_messages, template_switches
 from inference.engine.errors import ContextExceeded, EmptyPrompt
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
     from inference.api.schemas import ChatRequest, CompletionRequest
     from inference.runtime import ServedReplica
 
 DEFAULT_COMPLETION_TOKENS = 16  # OpenAI's, for the older route
+# Kept for the answer of a conversation that could be shorter, where nobody says how much is wanted.
+ANSWER_ROOM, ANSWER_SHARE = 512, 8
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """One choice's input. `echo` is put in front of the answer's text."""
+    """One choice's input. `echo` is put in front of the answer's text.
+
+    num_dropped_messages: old ones that were left out, so that the rest fits.
+    """
 
     ids: tuple[int, ...]
     max_tokens: int
     echo: str = ""
     opens_reasoning: bool = False
+    num_dropped_messages: int = 0
+
+    @property
+    def is_capped(self) -> bool:
+        return self.num_dropped_messages > 0
 
 
 def chat_prompt(request: ChatRequest, replica: ServedReplica) -> Prompt:
-    """Raises: InvalidRequest, TemplateError, ContextExceeded."""
-    template = replica.text.chat_template
-    text = template.render(
-        template_messages(request.messages), **template_switches(request.chat_template_kwargs)
-    )
-    ids = tuple(replica.text.encode_chat(text))
+    """Without the oldest turns where the whole conversation does not fit, unless that is unwanted.
+
+    Raises: InvalidRequest, TemplateError, ContextExceeded.
+    """
+    template, context_len = replica.text.chat_template, replica.context_len
+    messages = template_messages(request.messages)
+    switches = template_switches(request.chat_template_kwargs)
     wanted = request.max_completion_tokens or request.max_tokens
+
+    def render(some: Sequence[dict[str, Any]]) -> Rendered:
+        text = template.render(some, **switches)
+        return Rendered(text, tuple(replica.text.encode_chat(text)))
+
+    whole = render(messages)
+    made = whole
+    room = min(ANSWER_ROOM, context_len // ANSWER_SHARE) if wanted is None else wanted
+    if request.may_be_capped and len(whole.ids) + room > context_len:
+        made = without_oldest_turns(messages, whole, context_len - room, render)
+        if wanted is None and len(made.ids) + room > context_len > len(whole.ids):
+            made = whole  # little room for an answer, but nothing would make enough
+    num_tokens = len(made.ids)
     return Prompt(
-        ids=ids,
-        max_tokens=fitting(len(ids), wanted, replica.context_len, default=replica.context_len),
-        opens_reasoning=template.opens_reasoning(text),
+        ids=made.ids,
+        max_tokens=fitting(
+            num_tokens, wanted, context_len, default=context_len, was_capped=made is not whole
+        ),
+        opens_reasoning=template.opens_reasoning(made.text),
+        num_dropped_messages=made.num_dropped,
     )
 
 
@@ -66,7 +97,14 @@ def _completion_prompt(
     return Prompt(ids, max_tokens, echo if request.echo else "")
 
 
-def fitting(num_prompt_tokens: int, wanted: int | None, context_len: int, *, default: int) -> int:
+def fitting(
+    num_prompt_tokens: int,
+    wanted: int | None,
+    context_len: int,
+    *,
+    default: int,
+    was_capped: bool = False,
+) -> int:
     """Tokens to generate: as many as wanted, or the default as far as the context has room.
 
     Raises: ContextExceeded.
@@ -74,7 +112,9 @@ def fitting(num_prompt_tokens: int, wanted: int | None, context_len: int, *, def
     room = context_len - num_prompt_tokens
     max_tokens = min(default, room) if wanted is None else wanted
     if max_tokens > room or room < 1:
-        raise ContextExceeded(num_prompt_tokens, max(max_tokens, 1), context_len)
+        raise ContextExceeded(
+            num_prompt_tokens, max(max_tokens, 1), context_len, was_capped=was_capped
+        )
     return max_tokens
 
 

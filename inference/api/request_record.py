@@ -15,14 +15,16 @@ from typing import TYPE_CHECKING
 
 from inference.api import metrics
 from inference.api.errors import translate
-from inference.engine.params import Usage
+from inference.engine.params import Progress, Usage
 
 if TYPE_CHECKING:
+    from inference.engine.admission import Admission
     from inference.engine.stream import TokenStream
 
 logger = logging.getLogger(__name__)
 
 MAX_RECORDS = 1000
+_NO_PROGRESS = Progress(None, None, None, 0, 0, 0, 0)
 
 
 class ChoiceRecord:
@@ -33,12 +35,19 @@ class ChoiceRecord:
         self._stream: TokenStream | None = None
         self._last_tokens_at_s: float | None = None
         self._usage = Usage(0, 0, 0)
+        self._progress = _NO_PROGRESS
+        self.admission: Admission | None = None  # until it is accepted, and if it never is
         self.finish_reason: str | None = None  # while it runs
 
     @property
     def usage(self) -> Usage:
         """So far, or in the end."""
         return self._usage if self._stream is None else self._stream.usage
+
+    @property
+    def progress(self) -> Progress:
+        """So far, or in the end."""
+        return self._progress if self._stream is None else self._stream.progress
 
     def __enter__(self) -> ChoiceRecord:
         return self
@@ -50,7 +59,7 @@ class ChoiceRecord:
             self._request.error = translate(error).envelope.error.code or ""
 
     def submitted(self, stream: TokenStream) -> None:
-        self._stream = stream
+        self._stream, self.admission = stream, stream.admission
 
     def took_tokens(self) -> None:
         """Its client's view took what had come since the last time."""
@@ -67,7 +76,7 @@ class ChoiceRecord:
 
     def settle(self) -> None:
         """Take the final counts, and let go of the stream."""
-        self._usage, self._stream = self.usage, None
+        self._usage, self._progress, self._stream = self.usage, self.progress, None
         if self.finish_reason is None:
             self.finish_reason = "aborted"
         metrics.REQUESTS_FINISHED.labels(*self._request.labels, self.finish_reason).inc()
@@ -77,6 +86,7 @@ class ChoiceRecord:
 class RequestRecord:
     """Kept from when a request has its replica. `error` is the code of what ended it, if anything did.
 
+    num_dropped_messages: left out of its conversation, which was too long.
     started_s: by the monotonic clock, when its body had arrived and before it was read.
     """
 
@@ -88,6 +98,7 @@ class RequestRecord:
     replica_id: str
     is_stream: bool
     started_s: float
+    num_dropped_messages: int = 0
     choices: list[ChoiceRecord] = field(default_factory=list)
     ttft_s: float | None = None
     duration_s: float | None = None

@@ -12,13 +12,20 @@ if TYPE_CHECKING:
 
 N = TypeVar("N", int, float)
 _SEED_MASK = (1 << 64) - 1
-_DEFAULTS = SamplingParams()
 
 
 def sampling_params(
-    fields: GenerationFields, *, num_logprobs: int | None, vocab_size: int, context_len: int
+    fields: GenerationFields,
+    *,
+    defaults: SamplingParams,
+    num_logprobs: int | None,
+    vocab_size: int,
+    context_len: int,
 ) -> SamplingParams:
-    """Raises: InvalidRequest, for a logit_bias id that the model does not have."""
+    """What is asked for, and the model's defaults for the rest.
+
+    Raises: InvalidRequest, for a logit_bias id that the model does not have.
+    """
     bias = {int(token_id): value for token_id, value in (fields.logit_bias or {}).items()}
     for token_id in bias:
         if token_id >= vocab_size:
@@ -27,18 +34,18 @@ def sampling_params(
                 f" {vocab_size - 1}.",
                 "logit_bias",
             )
-    repeat_last_n = _or(fields.repeat_last_n, _DEFAULTS.repeat_last_n)
+    repeat_last_n = _or(fields.repeat_last_n, defaults.repeat_last_n)
     return SamplingParams(
-        temperature=_or(fields.temperature, _DEFAULTS.temperature),
-        top_p=_or(fields.top_p, _DEFAULTS.top_p),
+        temperature=_or(fields.temperature, defaults.temperature),
+        top_p=_or(fields.top_p, defaults.top_p),
         # llama.cpp and vLLM write -1 for "off" and for "the whole context".
-        top_k=max(_or(fields.top_k, _DEFAULTS.top_k), 0),
-        min_p=_or(fields.min_p, _DEFAULTS.min_p),
-        typical_p=_or(fields.typical_p, _DEFAULTS.typical_p),
-        repeat_penalty=_or(fields.repeat_penalty, _DEFAULTS.repeat_penalty),
+        top_k=max(_or(fields.top_k, defaults.top_k), 0),
+        min_p=_or(fields.min_p, defaults.min_p),
+        typical_p=_or(fields.typical_p, defaults.typical_p),
+        repeat_penalty=_or(fields.repeat_penalty, defaults.repeat_penalty),
         repeat_last_n=context_len if repeat_last_n < 0 else repeat_last_n,
-        presence_penalty=_or(fields.presence_penalty, _DEFAULTS.presence_penalty),
-        frequency_penalty=_or(fields.frequency_penalty, _DEFAULTS.frequency_penalty),
+        presence_penalty=_or(fields.presence_penalty, defaults.presence_penalty),
+        frequency_penalty=_or(fields.frequency_penalty, defaults.frequency_penalty),
         logit_bias=bias,
         seed=None if fields.seed is None else fields.seed & _SEED_MASK,
         num_logprobs=num_logprobs,

@@ -114,6 +114,7 @@ class ChatRequest(GenerationFields, frozen=True, kw_only=True):
     logprobs: bool | None = None
     top_logprobs: NumLogprobs | None = None
     chat_template_kwargs: dict[str, Scalar] | None = None
+    truncation: Literal["auto", "disabled"] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -124,6 +125,11 @@ class ChatRequest(GenerationFields, frozen=True, kw_only=True):
             raise InvalidRequest(
                 "'max_tokens' and 'max_completion_tokens' differ; send one of them.", "max_tokens"
             )
+
+    @property
+    def may_be_capped(self) -> bool:
+        """Whether old turns may be left out of a conversation that is too long for the model."""
+        return self.truncation != "disabled"
 
     @property
     def num_logprobs(self) -> int | None:

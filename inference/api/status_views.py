@@ -1,4 +1,4 @@
-"""How the server is doing: metrics, slots, properties, and what became of one request.
+"""How the server is doing: metrics, slots, the prefix cache, properties.
 
 Never waits for a generation, and tells nobody what another asked.
 """
@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Literal
 
 from django.conf import settings
 from django.http import HttpResponse
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from inference.api import metrics
-from inference.api.auth import CONTROL_SCOPE, inference_caller, keyed_caller
+from inference.api.auth import inference_caller
 from inference.api.endpoint import endpoint
-from inference.api.errors import RequestNotFound
 from inference.api.reply import json_response
-from inference.api.request_record import RECORDS
 from inference.api.routing import started_runtime
 from inference.api.threads import off_loop
 
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
     from django.http import HttpRequest
     from django.http.response import HttpResponseBase
 
+    from inference.engine.params import SamplingParams
     from inference.runtime import ServedReplica
 
 
@@ -34,6 +33,7 @@ class ReplicaSlots(Struct, frozen=True):
     num_slots: int
     num_slots_used: int
     num_queued: int
+    num_paused: int
     num_requests: int
     num_pages: int
     num_pages_used: int
@@ -45,9 +45,48 @@ class Slots(Struct, frozen=True):
     replicas: list[ReplicaSlots]
 
 
+class ReplicaCache(Struct, frozen=True):
+    """Pages are used, cached for whoever begins with the same tokens, or free; each holds `page_len` tokens.
+
+    hits and misses: prompts whose beginning was known, or not. tokens_saved: of prompts, not computed.
+    """
+
+    replica_id: str
+    model: str
+    page_len: int
+    pages: int
+    pages_used: int
+    pages_cached: int
+    pages_free: int
+    hits: int
+    misses: int
+    tokens_saved: int
+    tokens_computed: int
+    evictions: int
+
+
+class CacheStats(Struct, frozen=True):
+    replicas: list[ReplicaCache]
+
+
+class SamplingSettings(Struct, frozen=True):
+    """What holds where a request does not say, under the names requests use."""
+
+    temperature: float
+    top_p: float
+    top_k: int
+    min_p: float
+    typical_p: float
+    repeat_penalty: float
+    repeat_last_n: int
+    presence_penalty: float
+    frequency_penalty: float
+
+
 class ModelProps(Struct, frozen=True):
     id: str
     context_length: int
+    default_sampling: SamplingSettings
     vocab_size: int
     has_own_chat_template: bool
     num_replicas: int
@@ -63,6 +102,7 @@ class Limits(Struct, frozen=True):
 
 class GenerationSettings(Struct, frozen=True):
     n_ctx: int
+    params: SamplingSettings | UnsetType
 
 
 class Props(Struct, frozen=True):
@@ -72,24 +112,6 @@ class Props(Struct, frozen=True):
     limits: Limits
     total_slots: int
     default_generation_settings: GenerationSettings
-
-
-class RequestStatus(Struct, frozen=True):
-    id: str
-    completion_id: str
-    route: str
-    model: str
-    replica_id: str
-    stream: bool
-    state: Literal["running", "ended"]
-    started: float
-    ttft_s: float | None
-    duration_s: float | None
-    prompt_tokens: int
-    cached_tokens: int
-    completion_tokens: int
-    finish_reasons: tuple[str | None, ...]
-    error: str | None
 
 
 @endpoint("GET")
@@ -104,6 +126,12 @@ async def metrics_page(request: HttpRequest) -> HttpResponseBase:
 async def slots(request: HttpRequest) -> HttpResponseBase:
     await inference_caller(request)
     return json_response(Slots([_slots(each) for each in started_runtime().replicas()]))
+
+
+@endpoint("GET")
+async def cache_stats(request: HttpRequest) -> HttpResponseBase:
+    await inference_caller(request)
+    return json_response(CacheStats([_cache(each) for each in started_runtime().replicas()]))
 
 
 @endpoint("GET")
@@ -126,37 +154,9 @@ async def props(request: HttpRequest) -> HttpResponseBase:
             models,
             limits,
             total_slots=first.total_slots if first else 0,
-            default_generation_settings=GenerationSettings(first.context_length if first else 0),
-        )
-    )
-
-
-@endpoint("GET")
-async def request_status(request: HttpRequest, request_id: str) -> HttpResponseBase:
-    """To the key that asked, or to one with the admin scope. Raises: RequestNotFound."""
-    caller = await keyed_caller(request)
-    sees_all = CONTROL_SCOPE in caller.scopes
-    record = RECORDS.find(request_id, tenant=None if sees_all else caller.tenant)
-    if record is None:
-        raise RequestNotFound(request_id)
-    usage = record.usage
-    return json_response(
-        RequestStatus(
-            id=record.request_id,
-            completion_id=record.completion_id,
-            route=record.route,
-            model=record.model,
-            replica_id=record.replica_id,
-            stream=record.is_stream,
-            state="running" if record.duration_s is None else "ended",
-            started=record.started_unix_s,
-            ttft_s=record.ttft_s,
-            duration_s=record.duration_s,
-            prompt_tokens=usage.num_prompt_tokens,
-            cached_tokens=usage.num_cached_tokens,
-            completion_tokens=usage.num_output_tokens,
-            finish_reasons=record.finish_reasons,
-            error=record.error or None,
+            default_generation_settings=GenerationSettings(
+                first.context_length if first else 0, first.default_sampling if first else UNSET
+            ),
         )
     )
 
@@ -170,6 +170,7 @@ def _slots(replica: ServedReplica) -> ReplicaSlots:
         num_slots=stats.num_slots,
         num_slots_used=stats.num_slots_used,
         num_queued=stats.num_queued,
+        num_paused=stats.num_paused,
         num_requests=replica.num_leases,
         num_pages=stats.num_pages,
         num_pages_used=stats.num_pages_used,
@@ -178,13 +179,38 @@ def _slots(replica: ServedReplica) -> ReplicaSlots:
     )
 
 
+def _cache(replica: ServedReplica) -> ReplicaCache:
+    stats = replica.worker.stats()
+    return ReplicaCache(
+        replica_id=replica.replica_id,
+        model=replica.served_name,
+        page_len=stats.page_len,
+        pages=stats.num_pages,
+        pages_used=stats.num_pages_used,
+        pages_cached=stats.num_pages_cached,
+        pages_free=stats.num_pages - stats.num_pages_used - stats.num_pages_cached,
+        hits=stats.counts.num_prefix_hits,
+        misses=stats.counts.num_prefix_misses,
+        tokens_saved=stats.counts.num_cached_tokens,
+        tokens_computed=stats.counts.num_prompt_tokens,
+        evictions=stats.num_pages_evicted,
+    )
+
+
 def _props(name: str, replicas: list[ServedReplica]) -> ModelProps:
     text = replicas[0].text
     return ModelProps(
         id=name,
         context_length=max(each.context_len for each in replicas),
+        default_sampling=_sampling(replicas[0].sampling),
         vocab_size=text.tokenizer.vocab_size,
         has_own_chat_template=text.has_own_template,
         num_replicas=len(replicas),
         total_slots=sum(each.worker.stats().num_slots for each in replicas),
+    )
+
+
+def _sampling(params: SamplingParams) -> SamplingSettings:
+    return SamplingSettings(
+        **{name: getattr(params, name) for name in SamplingSettings.__struct_fields__}
     )

@@ -68,6 +68,7 @@ CHAT: Mapping[str, Unsupported] = {
 }
 COMPLETION: Mapping[str, Unsupported] = {
     **BOTH,
+    "truncation": Unsupported("prompts are never cut", ("disabled",)),
     "suffix": Unsupported("text is continued, not filled in", ("",)),
 }
 

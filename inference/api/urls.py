@@ -13,6 +13,7 @@ from inference.api import (
     generation_views,
     info_views,
     job_views,
+    request_views,
     status_views,
 )
 
@@ -29,7 +30,8 @@ urlpatterns = [
     path("metrics", status_views.metrics_page),
     path("slots", status_views.slots),
     path("props", status_views.props),
-    path("v1/requests/<str:request_id>", status_views.request_status),
+    path("cache/stats", status_views.cache_stats),
+    path("v1/requests/<str:request_id>", request_views.request_status),
     *_with_and_without_v1("models", info_views.models),
     *_with_and_without_v1("models/<path:model_id>", info_views.model),
     *_with_and_without_v1("chat/completions", generation_views.chat_completions),

@@ -50,7 +50,7 @@ class Script:
                 self.num_said[slot] = 0
         for out, row in zip(logits, batch.logit_rows.tolist(), strict=True):
             slot = int(batch.slots[row])
-            said = self.num_said[slot]
+            said = self.num_said.get(slot, 0)  # position 0 may have been found in the cache
             self.num_said[slot] = said + 1
             out[self.ids[said] if said < len(self.ids) else self.end_id] = 20.0
 

@@ -9,8 +9,9 @@ import pytest
 
 from inference.engine.params import FinishReason, SamplingParams, SequenceRequest
 from inference.engine.pressure import Pressure
-from inference.loading import EngineSettings, LoadPlan, limits, load_replica, sizes
+from inference.loading import EngineSettings, LoadPlan, limits, load_replica, sampling_of, sizes
 from inference.model.errors import GGUFError
+from inference.model.sampling_defaults import SamplingDefaults
 from tests.fakes.tiny_gguf import write_tiny_gguf
 
 
@@ -49,12 +50,41 @@ def test_the_prefix_cache_is_on_unless_switched_off() -> None:
 def test_a_replica_looks_at_the_hosts_memory_pressure(tmp_path: Path) -> None:
     plan = LoadPlan("r1", "tiny", write_tiny_gguf(tmp_path / "tiny.gguf"), digest="d")
     replica = load_replica(
-        plan, settings(), lambda p, s: None, lambda r, w: None, lambda: Pressure.HIGH
+        plan,
+        settings(),
+        lambda p, s: None,
+        lambda r, w: None,
+        pressure=lambda needed_bytes=0: Pressure.HIGH,
     )
     try:
         assert replica.worker.stats().pressure is Pressure.HIGH
     finally:
         replica.close("done")
+
+
+def test_a_replica_samples_as_its_file_asks(tmp_path: Path) -> None:
+    assert sampling_of(SamplingDefaults()) == SamplingParams()
+    wanted = SamplingDefaults(temperature=0.7, repeat_last_n=-1)
+    assert sampling_of(wanted) == SamplingParams(temperature=0.7, repeat_last_n=-1)
+
+
+@pytest.mark.parametrize("step_stats", [False, True])
+def test_steps_are_told_on_stderr_when_asked_for(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], step_stats: bool
+) -> None:
+    plan = LoadPlan("r1", "tiny", write_tiny_gguf(tmp_path / "tiny.gguf"), digest="d")
+    replica = load_replica(
+        plan, settings(step_stats=step_stats), lambda p, s: None, lambda r, w: None
+    )
+    try:
+        stream = replica.worker.submit(SequenceRequest("q", (1, 2, 3), max_tokens=2))
+        while stream.wait(20):
+            pass
+    finally:
+        replica.close("done")
+    told = capfd.readouterr().err
+    assert ("step=2 model=tiny decodes=1 prompt_tokens=0 plan_ms=" in told) is step_stats
+    assert ("step=" in told) is step_stats
 
 
 def test_a_loaded_replica_generates(tmp_path: Path) -> None:

@@ -103,3 +103,26 @@ def test_batching_is_switched_off_by_either_name_and_ours_wins() -> None:
 def test_prompts_are_read_token_by_token_when_asked() -> None:
     """S49."""
     assert env.read({"QWEN35_BS_PREFILL_BATCH": "0"})["PANTHEON_PREFILL_CHUNK"] == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("QWEN35_BS_DRIVER_SAMPLE", "0"), ("QWEN35_KV_Q4", "1"), ("PN_ASYNC_POLL_US", "50")],
+)
+def test_what_is_accepted_and_cannot_be_had_is_named(name: str, text: str) -> None:
+    """S49: nothing that is set is silently ignored."""
+    (setting,) = (each for each in env.SETTINGS if each.name == name)
+    env.read({name: text})
+    assert env.without_effect({name: text}) == {name: setting.help}
+    assert env.without_effect({name: setting.default}) == env.without_effect({}) == {}
+    assert "without effect" in setting.help
+
+
+def test_the_older_names_of_the_scheduler_s_settings_mean_the_same() -> None:
+    """S33, S49."""
+    values = env.read(
+        {"QWEN35_BS_STATS": "1", "BS_QUEUE_DEPTH": "7", "QWEN35_BS_PREFILL_CHUNK": "64"}
+    )
+    assert values["PANTHEON_STEP_STATS"] is True
+    assert (values["PANTHEON_QUEUE_DEPTH"], values["PANTHEON_PREFILL_CHUNK"]) == (7, 64)
+    assert env.read({"QWEN35_BS_PREFILL_BATCH": "0"})["PANTHEON_PREFILL_CHUNK"] == 1

@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from registry.checks import check_kv_memory, check_model_dirs, check_variable_names
+from registry.checks import (
+    check_kv_memory,
+    check_model_dirs,
+    check_variable_names,
+    check_variables_without_effect,
+)
 
 
 def with_values(settings, **values):
@@ -34,3 +39,11 @@ def test_a_misspelt_variable_is_named_with_the_likely_one(settings):
     assert warning.id == "registry.W003"
     assert "PANTHEON_BATCH_SLOT " in warning.msg
     assert warning.hint == "Did you mean PANTHEON_BATCH_SLOTS?"
+
+
+def test_a_variable_that_cannot_be_followed_is_named_with_the_reason(settings):
+    settings.VARIABLES_WITHOUT_EFFECT = {"QWEN35_KV_Q4": "KV pages hold f16."}
+    (warning,) = check_variables_without_effect(None)
+    assert warning.id == "registry.W004"
+    assert "QWEN35_KV_Q4" in warning.msg
+    assert warning.hint == "KV pages hold f16."

@@ -36,6 +36,7 @@ INFERENCE = [
     ("GET", "/metrics", None),
     ("GET", "/slots", None),
     ("GET", "/props", None),
+    ("GET", "/cache/stats", None),
 ]
 ANY_KEY = [("GET", "/v1/requests/req_none", None)]  # answers 404 to whoever may ask
 CONTROL = [

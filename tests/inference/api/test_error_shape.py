@@ -65,6 +65,7 @@ SHAPES = [
     (http.TooManyBodies(9), 503, SERVER, "server_busy", None, {"Retry-After": "5"}),
     (http.ShuttingDown(), 503, SERVER, "shutting_down", None, {"Retry-After": "10"}),
     (ModelDraining("x"), 503, SERVER, "model_unloading", None, {"Retry-After": "10"}),
+    (engine.NotEnoughMemory(9), 503, SERVER, "server_busy", None, {"Retry-After": "5"}),
     (engine.MemoryPressure(32), 503, SERVER, "server_busy", None, {"Retry-After": "5"}),
     (engine.ReplicaClosed("x"), 503, SERVER, "model_unloading", None, {"Retry-After": "10"}),
     (registry.PlacementRefused("x"), 507, SERVER, "placement_refused", None, NO_RETRY),

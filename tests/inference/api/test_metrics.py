@@ -179,6 +179,8 @@ def test_properties_tell_what_a_model_can_take(
         serving.add("tiny")
     props = wire.get("/props").json
     (model,) = props["models"]
+    sampling = model.pop("default_sampling")
+    assert (sampling["temperature"], sampling["top_p"], sampling["top_k"]) == (1.0, 1.0, 0)
     assert model == {
         "id": "tiny",
         "context_length": 512,
@@ -188,5 +190,5 @@ def test_properties_tell_what_a_model_can_take(
         "total_slots": 8 * num_replicas,
     }
     assert props["total_slots"] == 8 * num_replicas
-    assert props["default_generation_settings"] == {"n_ctx": 512}
+    assert props["default_generation_settings"] == {"n_ctx": 512, "params": sampling}
     assert props["limits"]["max_body_bytes"] == 8 << 20

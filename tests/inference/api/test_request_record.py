@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 
@@ -11,7 +12,7 @@ from inference.api.request_record import RECORDS, RecordRing, RequestRecord
 from registry import services
 from tests.fakes.executor import Gate
 from tests.fakes.runtime import FakeServing
-from tests.inference.api.wire import Wire, read_until, wait_until
+from tests.inference.api.wire import Wire, read_answer, read_until, wait_until
 
 
 def record_of(wire: Wire, request_id: str, **headers: str) -> dict:
@@ -40,6 +41,70 @@ def test_it_works(wire: Wire, serving: FakeServing, stream: bool) -> None:
     if not stream:
         assert record["completion_id"] == answer.json["id"]
         assert record["prompt_tokens"] == answer.json["usage"]["prompt_tokens"]
+
+
+def test_it_tells_how_it_was_admitted_and_how_fast_it_went(
+    wire: Wire, serving: FakeServing
+) -> None:
+    serving.before_step = lambda _: time.sleep(0.002)
+    serving.say("well yes of course")
+    prompt = "the " * 100
+    wire.complete(prompt, max_tokens=1)
+    answer = wire.complete(prompt, max_tokens=30)
+    record = record_of(wire, answer.headers["x-request-id"])
+    (choice,) = record["choices"]
+    usage = answer.json["usage"]
+    assert record["replica_id"] == "r0"
+    assert record["cached_tokens"] == usage["prompt_tokens_details"]["cached_tokens"] > 0
+    assert record["chunks"] == choice["chunks"] == 1, "the rest was known"
+    assert 0 <= record["queue_wait_s"] < 1
+    assert 0.002 < choice["prefill_s"] < record["ttft_s"]
+    num = record["completion_tokens"]
+    assert record["tokens_per_s"] == pytest.approx((num - 1) / choice["decode_s"])
+    assert record["tokens_per_s"] < 500
+    assert choice["admission"]["pages_at_most"] == -(-(usage["prompt_tokens"] + 30) // 32)
+    assert choice["admission"]["pages_free"] == 256
+    assert choice["admission"]["ahead_in_queue"] == 0
+    assert choice["admission"]["pressure"] == "low"
+    assert choice["admission"]["host_bytes"] > 100
+    assert (choice["preempted"], choice["parked"], record["surplus_tokens"]) == (0, 0, 0)
+
+
+def test_who_waited_in_the_queue_has_the_time(wire: Wire, serving: FakeServing) -> None:
+    gate = serving.before_step = Gate()
+    serving.say("well")
+    body = {"prompt": "a", "max_tokens": 2}
+    with contextlib.ExitStack() as sent:
+        for i in range(9):
+            sent.enter_context(wire.send("POST", "/v1/completions", body, X_Request_Id=f"w{i}"))
+            wait_until(lambda i=i: serving.num_accepted() == i + 1)
+        waiting = record_of(wire, "w8")
+        assert (waiting["queue_wait_s"], waiting["state"]) == (None, "running")
+        assert waiting["choices"][0]["admission"]["ahead_in_queue"] == 0
+        time.sleep(0.05)
+        gate.open()
+        wait_until(lambda: record_of(wire, "w8")["state"] == "ended")
+    assert record_of(wire, "w8")["queue_wait_s"] >= 0.05
+    assert record_of(wire, "w0")["queue_wait_s"] < 0.05
+
+
+def test_tokens_after_a_stop_string_are_surplus(wire: Wire, serving: FakeServing) -> None:
+    """D3: the answer's count is of its text; what the model said beyond is counted apart."""
+    ids = serving.say("well STOP" + " the" * 300)
+    gate = serving.before_step = Gate()
+    body = {"prompt": "a", "max_tokens": 200, "stop": "STOP"}
+    with wire.send("POST", "/v1/completions", body, X_Request_Id="stopped") as connection:
+        gate.open()
+        answer = read_answer(connection)
+    wait_until(lambda: record_of(wire, "stopped")["state"] == "ended")
+    record = record_of(wire, "stopped")
+    (replica,) = serving.runtime.replicas()
+    wait_until(lambda: serving.num_busy() == 0)
+    counts = replica.worker.stats().counts
+    num_stop = record["completion_tokens"] - answer.json["usage"]["completion_tokens"]
+    assert num_stop > 0
+    assert counts.num_surplus_tokens == record["surplus_tokens"]
+    assert len(ids) > counts.num_output_tokens >= record["completion_tokens"]
 
 
 def test_a_request_id_of_the_client_finds_it_too(wire: Wire, serving: FakeServing) -> None:

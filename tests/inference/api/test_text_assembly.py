@@ -128,3 +128,14 @@ def test_nothing_is_put_out_twice_after_a_stop(text_model: TextModel) -> None:
     assert not assembly.push([Token(i) for i in encode(text_model, "ef")])
     assert not assembly.finish()
     assert assembly.num_tokens == 2
+
+
+def test_tokens_after_a_stop_string_are_counted_apart(text_model: TextModel) -> None:
+    """D3: they come in the same step as the string, and make up no text."""
+    ids = text_model.encode_chat("a STOP the the")
+    assembly = TextAssembly(text_model.tokenizer, ("STOP",), None)
+    assembly.push([Token(each) for each in ids])
+    assert assembly.is_stopped
+    assert assembly.num_dropped == 2
+    assembly.push([Token(ids[0])])
+    assert assembly.num_dropped == 3
