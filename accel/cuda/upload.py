@@ -50,20 +50,20 @@ class Upload:
 
     def __init__(self, die: Die, report: Callable[[int], None], chunk_bytes: int) -> None:
         self._die, self._report = die, report
-        self._chunks = [die.pinned((chunk_bytes,), np.uint8) for _ in range(_NUM_CHUNKS)]
+        self._staging = die.pinned((_NUM_CHUNKS, chunk_bytes), np.uint8)
         self._taken = [die.new_event() for _ in range(_NUM_CHUNKS)]
         self._turn = 0
 
     def send(self, address: int, source: npt.NDArray[np.generic]) -> None:
         """Copy a C-contiguous array to `address`. The array may change once this returned."""
         data = source.reshape(-1).view(np.uint8)
-        chunk_bytes = len(self._chunks[0].array)
+        chunk_bytes = self._staging.array.shape[1]
         for start in range(0, len(data), chunk_bytes):
             piece = data[start : start + chunk_bytes]
-            chunk, taken = self._chunks[self._turn], self._taken[self._turn]
+            chunk, taken = self._staging.array[self._turn, : len(piece)], self._taken[self._turn]
             self._die.wait(taken)
-            chunk.array[: len(piece)] = piece
-            self._die.copy_in(address + start, chunk.array[: len(piece)])
+            chunk[:] = piece
+            self._die.copy_in(address + start, chunk)
             self._die.record(taken)
             self._turn = (self._turn + 1) % _NUM_CHUNKS
             self._report(len(piece))
@@ -72,5 +72,4 @@ class Upload:
         """Give the staging back, also of a die that failed."""
         with suppress(driver.load().Error):
             self._die.synchronize()  # the die may still be reading what is freed next
-        for chunk in self._chunks:
-            self._die.free_pinned(chunk)
+        self._die.free_pinned(self._staging)
