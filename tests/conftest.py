@@ -76,7 +76,9 @@ def emulated(_emulated_driver: EmulatedDriver) -> Iterator[EmulatedDriver]:
     """An emulated driver with the two dies of one card, for tests that set the driver up themselves."""
     _emulated_driver.reset(num_dies=2)
     yield _emulated_driver
+    overrun = _emulated_driver.num_written_past_end()
     _emulated_driver.reset(num_dies=0)
+    assert not overrun, "memory of a die was written past its end"
 
 
 @pytest.fixture(params=list(PASSES))

@@ -113,7 +113,7 @@ class EmulatedDriver:
         return int(self._library.emulator_num_contexts())
 
     def num_written_past_end(self) -> int:
-        """Live allocations whose bytes just past the end have been written."""
+        """Allocations, since the last reset, whose bytes just past the end have been written."""
         return int(self._library.emulator_num_written_past_end())
 
 

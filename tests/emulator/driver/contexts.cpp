@@ -18,8 +18,6 @@ Turn::Turn() : lock(emulator().lock), context(nullptr), refused(CUDA_SUCCESS) {
 
 Context* find_context(CUcontext handle) { return emulator().contexts.find(handle); }
 
-void forget_contexts() { current_stack.clear(); }
-
 static CUresult new_context(CUcontext* out, int die) {
     Emulator& e = emulator();
     if (e.is_broken[die]) return CUDA_ERROR_ECC_UNCORRECTABLE;
@@ -89,7 +87,8 @@ DRIVER_API cuCtxDetach(CUcontext handle) {
 
 DRIVER_API cuCtxPushCurrent(CUcontext handle) {
     Turn turn;
-    if (!find_context(handle)) return CUDA_ERROR_INVALID_CONTEXT;
+    // pycuda keeps a stack of its own and may come back to a context that has been reset: calls then fail.
+    if (!find_context(handle) && !emulator().contexts.was_released(handle)) return CUDA_ERROR_INVALID_CONTEXT;
     current_stack.push_back(handle);
     return CUDA_SUCCESS;
 }

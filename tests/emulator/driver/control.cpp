@@ -22,8 +22,8 @@ CONTROL void emulator_reset(const EmulatorSettings* settings) {
     e.events.clear();
     e.streams.clear();
     e.contexts.clear();
-    forget_contexts();
     begin_run_of_addresses();
+    e.num_released_overrun = 0;
     memset(e.counts, 0, sizeof e.counts);
     memset(e.fail_at, 0, sizeof e.fail_at);
     memset(e.used_bytes, 0, sizeof e.used_bytes);
@@ -71,5 +71,5 @@ CONTROL uint64_t emulator_num_contexts() {
 
 CONTROL uint64_t emulator_num_written_past_end() {
     Lock lock(emulator().lock);
-    return written_past_end();
+    return num_written_past_end();
 }

@@ -75,7 +75,8 @@ static CUresult check_arguments(const Context& context, const std::string& argum
         memcpy(&address, arguments.data() + offset, sizeof address);
         auto found = find_allocation(address);
         if (found == emulator().allocations.end() || found->second.kind != MemoryKind::die) continue;
-        if (check_range(context, address, 1)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+        if (CUresult error = check_range(context, address, 1))
+            return explain(CUDA_ERROR_ILLEGAL_ADDRESS, "%s", emulator().last_words[error].c_str());
     }
     return CUDA_SUCCESS;
 }

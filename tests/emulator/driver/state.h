@@ -127,6 +127,7 @@ struct Emulator {
     CUcontext primary[EMULATOR_MAX_DIES] = {};
     bool is_broken[EMULATOR_MAX_DIES] = {};
     std::map<CUdeviceptr, Allocation> allocations;  // by first address
+    size_t num_released_overrun = 0;  // released allocations that had been written past their end
     Handles<Context> contexts;
     Handles<Stream> streams;
     Handles<Event> events;
@@ -163,7 +164,6 @@ bool are_peers(int a, int b);
 
 // contexts.cpp
 Context* find_context(CUcontext handle);
-void forget_contexts();
 void destroy_context(CUcontext handle);
 
 // memory.cpp
@@ -172,7 +172,7 @@ CUresult check_range(const Context& context, CUdeviceptr address, size_t num_byt
 bool is_page_locked(CUdeviceptr address);
 void release_allocations(const Context* owner);
 void begin_run_of_addresses();  // earlier addresses belong to a state that was reset
-size_t written_past_end();  // allocations whose slack bytes have changed
+size_t num_written_past_end();  // allocations, since the last reset, whose slack bytes have changed
 
 // streams.cpp
 Stream* find_stream(Context& context, CUstream handle);
