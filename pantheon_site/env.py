@@ -120,6 +120,12 @@ SETTINGS: tuple[Setting, ...] = (
         "Origins (https://host) whose admin forms are trusted behind a TLS proxy, separated by commas.",
     ),
     Setting(
+        "DJANGO_HTTPS",
+        _boolean,
+        "0",
+        "1: a TLS proxy that sets X-Forwarded-Proto is the only way here; the admin site insists on https.",
+    ),
+    Setting(
         "DJANGO_LOG_LEVEL",
         _one_of("DEBUG", "INFO", "WARNING", "ERROR"),
         "INFO",

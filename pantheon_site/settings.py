@@ -118,6 +118,13 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = PANTHEON["PANTHEON_MAX_BODY_BYTES"]
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 SESSION_COOKIE_HTTPONLY = True
+if _values["DJANGO_HTTPS"]:
+    # The proxy must set this header itself, whatever a client sent.
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    SECURE_SSL_REDIRECT = SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = True
+    SECURE_HSTS_SECONDS = 365 * 24 * 3600
+# Other hosts of the same domain are not this server's to bind to https.
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 
 # Inline, so that no browser asks for /favicon.ico: a die with its pins.
 _ICON = (
@@ -132,6 +139,7 @@ UNFOLD = {
     "SITE_SYMBOL": "memory",
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": _ICON}],
     "SHOW_HISTORY": True,
+    "LOGIN": {"form": "registry.admin.login.LoginForm"},
 }
 
 LOGGING = {
