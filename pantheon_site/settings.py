@@ -139,7 +139,7 @@ UNFOLD = {
     "SITE_SYMBOL": "memory",
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": _ICON}],
     "SHOW_HISTORY": True,
-    "LOGIN": {"form": "registry.admin.login.LoginForm"},
+    "LOGIN": {"form": "registry.login_form.LoginForm"},
 }
 
 LOGGING = {

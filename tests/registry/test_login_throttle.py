@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
-from registry.admin.login import THROTTLE
+from registry.login_form import THROTTLE
 from registry.login_throttle import (
     MAX_ENTRIES,
     MAX_FAILURES_BY_ADDRESS,

@@ -1,6 +1,7 @@
 """The login of the admin site: Django's form, with a limit on guessing.
 
-Owns where a try is counted; how often is too often is `registry.login_throttle`'s.
+Owns where a try is counted; how often is too often is `registry.login_throttle`'s. Outside of
+`registry.admin`: the site needs its form before the pages that register with it can be imported.
 """
 
 from __future__ import annotations
