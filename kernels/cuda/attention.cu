@@ -11,7 +11,7 @@
 // sum; y (N, num_heads * HEAD_DIM) f32. Compiled with -D HEAD_DIM and -D GROUP, the query
 // heads a thread block takes: those of one key/value head, or one of `parts` equal parts of them.
 //
-// attend_run: grid (runs, num_kv_heads * parts, N), 128 threads. Tiles of 128 positions:
+// Mapping. attend_run: grid (runs, num_kv_heads * parts, N), 128 threads. Tiles of 128 positions:
 //   scores: 16 groups of 8 lanes; a group takes 4 keys at a time, a lane 8 values of each, which it turns to
 //     floats once and uses for all query heads; queries lie in shared memory.
 //   weights: warp w takes heads w, w + 4, ...
@@ -22,6 +22,7 @@
 // 128 positions, so that a row's result is the same whichever chunk it came in. Deterministic.
 // RUN is one number for an executor (kernels/cuda/launches.py), a multiple of 128.
 // Reference: kernels/reference/attention.py; exp by expf.
+#include "budget.cuh"
 #include "half.cuh"
 #include "sums.cuh"
 
@@ -49,7 +50,7 @@ __device__ inline void eight_floats(uint4 w, float* v) {
     v[4] = low_half(w.z), v[5] = high_half(w.z), v[6] = low_half(w.w), v[7] = high_half(w.w);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, LEAST_BLOCKS(6))
 attend_run(const float* q, const unsigned short* keys, const unsigned short* values, const int* positions,
            const int* slots, const int* page_table, float* partial, int num_kv_heads, int parts,
            int stride, int pages_per_slot, int run_len, int max_runs, int window, float scale) {
@@ -98,14 +99,11 @@ attend_run(const float* q, const unsigned short* keys, const unsigned short* val
                     }
                 }
             }
+            int i = scatter_sums(dots, lane), j = tile + first + i;
+            if (lane % (LANES / KEYS) == 0) {
+                bool is_seen = j >= span.first && j < run_end;
 #pragma unroll
-            for (int h = 0; h < GROUP; h++) {
-#pragma unroll
-                for (int i = 0; i < KEYS; i++) {
-                    int j = tile + first + i;
-                    float s = lane_sum<LANES>(dots[h][i]) * scale;
-                    if (lane == i) weights[h][first + i] = j >= span.first && j < run_end ? s : -INFINITE;
-                }
+                for (int h = 0; h < GROUP; h++) weights[h][first + i] = is_seen ? dots[h][0] * scale : -INFINITE;
             }
         }
         __syncthreads();

@@ -70,8 +70,8 @@ MATMULS = (
     MatmulShape("matmul_narrow", 1, 2, 64),
     MatmulShape("matmul_1", 1, 4, 128),
     MatmulShape("matmul_2", 2, 4, 128),
-    MatmulShape("matmul_4", 4, 4, 128),
-    MatmulShape("matmul_8", 8, 4, 168),
+    MatmulShape("matmul_4", 4, 4, 168),
+    MatmulShape("matmul_8", 8, 4, 255),
 )
 
 

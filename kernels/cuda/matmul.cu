@@ -22,6 +22,7 @@
 // Minimum: compute capability 3.0. Reference: kernels/reference/matmul.py, within 1e-5 of the row's scale.
 // Predicted speed: docs/kernels.md; nothing was measured on a K80.
 #include "activations.cuh"
+#include "budget.cuh"
 #include "formats.cuh"
 #include "sums.cuh"
 
@@ -131,36 +132,29 @@ __device__ inline void multiply(const Product& p) {
     }
 
     if (p.gain) invert_norms<TOKENS>(p, squares, halves, inverse);
+    int t = scatter_sums(sums, lane), token = first_token + t;
+    if (token >= p.num_tokens || lane % (LANES / TOKENS)) return;
+    float scale = p.gain ? inverse[t] : 1.0f;
+    if (p.activation) {
 #pragma unroll
-    for (int t = 0; t < TOKENS; t++) {
-        int token = first_token + t;
-#pragma unroll
-        for (int r = 0; r < ROWS; r++) {
-            sums[r][t] = lane_sum<LANES>(sums[r][t]);
-            if (p.gain) sums[r][t] *= inverse[t];
+        for (int r = 0; r + 1 < ROWS; r += 2) {
+            if (first_row + r >= p.num_rows) continue;
+            float y = activated(p.activation, sums[r][0] * scale) * (sums[r + 1][0] * scale);
+            p.y[(size_t)token * p.y_stride + (first_row + r) / 2] = y;
         }
-        // Lanes take turns in writing; every lane has all sums.
-        if (token >= p.num_tokens || lane != t % LANES) continue;
-        if (p.activation) {
+        return;
+    }
 #pragma unroll
-            for (int r = 0; r + 1 < ROWS; r += 2) {
-                if (first_row + r >= p.num_rows) continue;
-                float y = activated(p.activation, sums[r][t]) * sums[r + 1][t];
-                p.y[(size_t)token * p.y_stride + (first_row + r) / 2] = y;
-            }
-        } else {
-#pragma unroll
-            for (int r = 0; r < ROWS; r++) {
-                if (first_row + r >= p.num_rows) continue;
-                size_t at = (size_t)token * p.y_stride + first_row + r;
-                p.y[at] = p.residual ? sums[r][t] + p.residual[at] : sums[r][t];
-            }
-        }
+    for (int r = 0; r < ROWS; r++) {
+        if (first_row + r >= p.num_rows) continue;
+        size_t at = (size_t)token * p.y_stride + first_row + r;
+        float y = sums[r][0] * scale;
+        p.y[at] = p.residual ? y + p.residual[at] : y;
     }
 }
 
 #define ENTRY(name, ROWS, TOKENS, MIN_BLOCKS)                                                                \
-    extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)                                        \
+    extern "C" __global__ void __launch_bounds__(THREADS, LEAST_BLOCKS(MIN_BLOCKS))                          \
     name(const void* quants, const void* highs, const void* scales, const void* supers, const float* x,      \
          const int* x_rows, const float* gain, const float* residual, float* y, int num_rows, int k,         \
          int num_tokens, int x_stride, int y_stride, int activation, float eps) {                            \
@@ -171,8 +165,8 @@ __device__ inline void multiply(const Product& p) {
     }
 
 // Rows * tokens is bounded by registers: 32 sums, 16 unpacked values and the packed blocks of ROWS rows.
-ENTRY(matmul_narrow, 2, 1, 8)  // one token, few rows: twice the warps
+ENTRY(matmul_narrow, 2, 1, 16)  // one token, few rows: twice the warps
 ENTRY(matmul_1, 4, 1, 8)
 ENTRY(matmul_2, 4, 2, 8)
-ENTRY(matmul_4, 4, 4, 8)
-ENTRY(matmul_8, 4, 8, 6)
+ENTRY(matmul_4, 4, 4, 6)
+ENTRY(matmul_8, 4, 8, 4)

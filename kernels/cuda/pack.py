@@ -88,7 +88,7 @@ def _q5_1(blocks: Bytes) -> Planes:
 
 
 def _q8_0(blocks: Bytes) -> Planes:
-    return blocks[:, 2:34], None, blocks[:, 0:2], None
+    return blocks[:, 2:34] ^ np.uint8(128), None, blocks[:, 0:2], None
 
 
 def _q2_k(blocks: Bytes) -> Planes:
@@ -149,7 +149,7 @@ def _iq4_xs(blocks: Bytes) -> Planes:
 
 
 def _steps(indices: Bytes) -> Bytes:
-    return STEPS.astype(np.int8)[indices].view(np.uint8)
+    return (STEPS + 128).astype(np.uint8)[indices]
 
 
 def _float_scale(field: Bytes) -> Bytes:

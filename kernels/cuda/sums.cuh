@@ -18,3 +18,30 @@ __device__ inline float lane_max(float v) {
     }
     return v;
 }
+
+// Sums over 8 neighbouring lanes of all sums[r][c], each lane keeping those of one column, in sums[r][0]; returns
+// that column. The additions of every sum are those of lane_sum<8>, but lanes that keep different columns share
+// the work: ROWS * (COLUMNS - 1 + 3 - log2(COLUMNS)) shuffles instead of ROWS * COLUMNS * 3. COLUMNS is 1, 2, 4 or 8.
+template <int ROWS, int COLUMNS>
+__device__ inline int scatter_sums(float (&sums)[ROWS][COLUMNS], int lane) {
+    int column = 0, left = COLUMNS;
+#pragma unroll
+    for (int distance = 4; distance; distance /= 2) {
+        bool upper = lane & distance, shared = left > 1;
+        if (shared) left /= 2, column += upper ? left : 0;
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            if (!shared) {
+                sums[r][0] += __shfl_xor_sync(0xffffffffu, sums[r][0], distance);
+                continue;
+            }
+#pragma unroll
+            for (int c = 0; c < left; c++) {
+                float given = upper ? sums[r][c] : sums[r][c + left];
+                float kept = upper ? sums[r][c + left] : sums[r][c];
+                sums[r][c] = kept + __shfl_xor_sync(0xffffffffu, given, distance);
+            }
+        }
+    }
+    return column;
+}

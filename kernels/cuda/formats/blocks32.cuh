@@ -1,7 +1,8 @@
 // Formats with one half-float scale d, and some a half-float m, for 32 values.
 //   Q4_0  (q - 8) d     Q4_1  q d + m     q of 4 bits
 //   Q5_0  (q - 16) d    Q5_1  q d + m     q of 4 + 1 bits
-//   Q8_0  q d           Q8_F  q d, d a float: what IQ4_NL and IQ4_XS become
+//   Q8_0  (q - 128) d   Q8_F  the same, d a float: what IQ4_NL and IQ4_XS become
+// q is never negative here: signed bytes take two conversions, and q d - 128 d is as exact as (q - 128) d.
 #pragma once
 #include "formats/parts.cuh"
 
@@ -76,8 +77,8 @@ struct Q8 {
         q[1] = __ldg((const uint4*)w.quants + 2 * number + 1);
     }
     __device__ void four(int j, float* v) const {
-        signed_bytes(word_of(q[j / 4], j & 3), v);
-        for (int i = 0; i < 4; i++) v[i] *= d;
+        unsigned_bytes(word_of(q[j / 4], j & 3), v);
+        scale_four(d, -128.0f * d, v);
     }
 };
 

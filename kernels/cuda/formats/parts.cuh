@@ -17,18 +17,13 @@ struct Planes {
     const void* supers;   // one entry every eight blocks
 };
 
-__device__ inline void unsigned_bytes(unsigned word, float* v) {
-    v[0] = (float)(unsigned char)(word & 0xff);
-    v[1] = (float)(unsigned char)(word >> 8 & 0xff);
-    v[2] = (float)(unsigned char)(word >> 16 & 0xff);
-    v[3] = (float)(unsigned char)(word >> 24);
-}
+// Written so, the compiler folds shift and mask into the conversion's byte selector.
+__device__ inline float unsigned_byte(unsigned word, int at) { return (float)(word >> 8 * at & 0xff); }
+__device__ inline float signed_byte(unsigned word, int at) { return (float)(signed char)(word >> 8 * at & 0xff); }
 
-__device__ inline void signed_bytes(unsigned word, float* v) {
-    v[0] = (float)(signed char)(word & 0xff);
-    v[1] = (float)(signed char)(word >> 8 & 0xff);
-    v[2] = (float)(signed char)(word >> 16 & 0xff);
-    v[3] = (float)(signed char)(word >> 24);
+__device__ inline void unsigned_bytes(unsigned word, float* v) {
+#pragma unroll
+    for (int i = 0; i < 4; i++) v[i] = unsigned_byte(word, i);
 }
 
 // Word j of four held in registers; j is a constant once loops are unrolled.
@@ -49,9 +44,7 @@ __device__ inline unsigned pairs_of(const uint2& w, int j) {
 // One bit each: bit j of byte i is that of value 4 j + i.
 __device__ inline unsigned bits_of(unsigned w, int j) { return (w >> j) & 0x01010101u; }
 
-__device__ inline float signed_byte(unsigned short pair, int at) { return (float)(signed char)(pair >> 8 * at & 0xff); }
-
-// v = scale v - minimum, each rounded once.
+// v = scale v - minimum, rounded once.
 __device__ inline void scale_four(float scale, float minus_minimum, float* v) {
 #pragma unroll
     for (int i = 0; i < 4; i++) v[i] = fmaf(scale, v[i], minus_minimum);

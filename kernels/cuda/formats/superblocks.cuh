@@ -12,8 +12,8 @@ struct ScaleAndMinimum {
     __device__ void load(const Planes& w, size_t number) {
         unsigned short pair = __ldg((const unsigned short*)w.scales + number);
         unsigned super = __ldg((const unsigned*)w.supers + number / 8);
-        scale = low_half(super) * (float)(unsigned char)(pair & 0xff);
-        minus_minimum = -(high_half(super) * (float)(unsigned char)(pair >> 8));
+        scale = low_half(super) * unsigned_byte(pair, 0);
+        minus_minimum = -(high_half(super) * unsigned_byte(pair, 1));
     }
 };
 
@@ -57,8 +57,8 @@ struct Q2_K {
         unsigned super = __ldg((const unsigned*)w.supers + number / 8);
         for (int half = 0; half < 2; half++) {
             unsigned byte = pair >> 8 * half & 0xff;
-            scale[half] = low_half(super) * (float)(unsigned char)(byte & 15);
-            minus_minimum[half] = -(high_half(super) * (float)(unsigned char)(byte >> 4));
+            scale[half] = low_half(super) * (float)(byte & 15);
+            minus_minimum[half] = -(high_half(super) * (float)(byte >> 4));
         }
     }
     __device__ void four(int j, float* v) const {
@@ -81,6 +81,6 @@ struct Q6_K {
     }
     __device__ void four(int j, float* v) const {
         unsigned_bytes(nibbles_of(q, j) | pairs_of(high, j) << 4, v);
-        for (int i = 0; i < 4; i++) v[i] = (v[i] - 32.0f) * scale[j / 4];
+        scale_four(scale[j / 4], -32.0f * scale[j / 4], v);  // exact: one rounding, as of (q - 32) s
     }
 };

@@ -1,0 +1,159 @@
+"""rope.cu and attention.cu together against the reference op: what varies between models, and bits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from accel.cuda.rotation import angles_of
+from kernels.cuda.catalogue import ROPE_APPEND, attend_run, combine_runs
+from kernels.cuda.launches import head_parts, num_runs, rope_grid
+from kernels.reference.attention import LayerPages, Rows
+from kernels.reference.attention_qkv import attention_qkv
+from kernels.specs.tensor import RopeTable
+from tests.kernels.cuda.bench import frozen
+
+NUM_SLOTS, PAGES_PER_SLOT = 2, 12
+NUM_PAGES = NUM_SLOTS * PAGES_PER_SLOT
+EPS = 1e-6
+# A key next to the middle between two half floats may be rounded the other way.
+CLOSE = {"rtol": 1e-4, "atol": 2e-4}
+
+
+@dataclass(frozen=True)
+class Case:
+    num_heads: int = 4
+    num_kv_heads: int = 2
+    head_dim: int = 32
+    num_pairs: int = 16
+    window: int = 0
+    bias: bool = False
+    norm: bool = False
+    run_len: int = 256
+
+    @property
+    def width(self):
+        return (self.num_heads + 2 * self.num_kv_heads) * self.head_dim
+
+
+def random(seed, *shape):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+class Layer:
+    """The same layer on a die and in the reference: its parameters and its pages."""
+
+    def __init__(self, case):
+        self.case = case
+        self.table = RopeTable(10000.0 ** (-np.arange(case.num_pairs) / case.num_pairs), 1.1)
+        self.bias = random(1, case.width) if case.bias else None
+        self.gains = [1 + random(2 + i, case.head_dim) / 3 if case.norm else None for i in (0, 1)]
+        shape = (NUM_PAGES, case.num_kv_heads, 32, case.head_dim)
+        self.keys, self.values = np.zeros(shape, np.float16), np.zeros(shape, np.float16)
+        self.reference = LayerPages(
+            *(np.zeros_like(p.swapaxes(1, 2)) for p in (self.keys, self.values))
+        )
+        pages = np.random.default_rng(9).permutation(NUM_PAGES)
+        self.page_table = frozen(pages.reshape(NUM_SLOTS, -1), np.int32)
+
+    def expected(self, x, positions, slots):
+        case = self.case
+        return attention_qkv(
+            x,
+            Rows(positions, slots, self.page_table),
+            self.reference,
+            table=self.table,
+            scale=case.head_dim**-0.5,
+            window=case.window,
+            eps=EPS,
+            bias=self.bias,
+            q_gain=self.gains[0],
+            k_gain=self.gains[1],
+        )
+
+    def run(self, bench, x, positions, slots):
+        """One step; the pages stay in the arrays between steps."""
+        case, n, x = self.case, len(x), x.copy()
+        heads, parts = (
+            (case.num_heads, case.num_kv_heads),
+            head_parts(case.num_heads // case.num_kv_heads),
+        )
+        angles = frozen(angles_of(self.table, 32 * PAGES_PER_SLOT), np.float32)
+        where = (positions, slots, self.page_table)
+        optional = [None if v is None else frozen(v, "f4") for v in (self.bias, *self.gains)]
+        bench.call(
+            ROPE_APPEND,
+            rope_grid(*heads, n),
+            *(x, *optional, angles, *where, self.keys, self.values),
+            *(*heads, case.head_dim, case.num_pairs, case.width, PAGES_PER_SLOT, EPS),
+        )
+        max_runs = num_runs(32 * PAGES_PER_SLOT, case.run_len)
+        group = case.num_heads // case.num_kv_heads // parts
+        partial = np.full((n, case.num_heads, max_runs, case.head_dim + 2), np.nan, np.float32)
+        bench.call(
+            attend_run(case.head_dim, group),
+            (num_runs(int(positions.max()) + 1, case.run_len), case.num_kv_heads * parts, n),
+            *(x, self.keys, self.values, *where, partial),
+            *(case.num_kv_heads, parts, case.width, PAGES_PER_SLOT, case.run_len, max_runs),
+            *(case.window, case.head_dim**-0.5),
+        )
+        y = np.full((n, case.num_heads * case.head_dim), np.nan, np.float32)
+        bench.call(
+            combine_runs(case.head_dim, group),
+            (case.num_heads, n, 1),
+            *(partial, positions, y, case.num_heads, case.run_len, max_runs, case.window),
+        )
+        return y
+
+
+def ragged(rng, at):
+    """Rows of both slots: positions and slots of a step that goes on from `at`."""
+    counts = rng.integers(1, 9, NUM_SLOTS)
+    positions = np.concatenate([np.arange(a, a + c) for a, c in zip(at, counts, strict=True)])
+    at += counts
+    return frozen(positions, np.int32), frozen(np.repeat(np.arange(NUM_SLOTS), counts), np.int32)
+
+
+CASES = {
+    "grouped": Case(),
+    "one to one": Case(num_heads=2, head_dim=16, num_pairs=8),
+    "bias": Case(bias=True),
+    "norms": Case(num_heads=3, num_kv_heads=1, head_dim=64, num_pairs=32, norm=True),
+    "part of a head rotated": Case(num_pairs=8, norm=True, bias=True),
+    "window": Case(window=7),
+    "wide heads": Case(num_heads=4, num_kv_heads=1, head_dim=256, num_pairs=128),
+    "odd heads": Case(num_heads=2, num_kv_heads=1, head_dim=80, num_pairs=40),
+    "large groups": Case(num_heads=12, num_kv_heads=1),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_ragged_steps(bench, name):
+    """Several steps of two slots, every one of which reads what those before it appended."""
+    layer, rng, at = Layer(CASES[name]), np.random.default_rng(0), np.zeros(NUM_SLOTS, int)
+    for step in range(4):
+        positions, slots = ragged(rng, at)
+        x = random(10 + step, len(positions), layer.case.width)
+        got = layer.run(bench, x, positions, slots)
+        np.testing.assert_allclose(got, layer.expected(x, positions, slots), **CLOSE)
+    np.testing.assert_allclose(
+        layer.keys.swapaxes(1, 2), layer.reference.keys, rtol=2e-3, atol=1e-3
+    )
+
+
+@pytest.mark.parametrize("window", [0, 130, 300])
+def test_several_runs(bench, window):
+    """Positions of many tiles and runs: the last rows agree, whatever the chunks, bit for bit."""
+    case, length = Case(window=window, run_len=128), 330
+    x, slots = random(5, length, case.width), frozen(np.zeros(length), np.int32)
+    positions = frozen(np.arange(length), np.int32)
+    whole = Layer(case)
+    y = whole.run(bench, x, positions, slots)
+    np.testing.assert_allclose(y, whole.expected(x, positions, slots), **CLOSE)
+    chunked = Layer(case)
+    for start in range(0, length, 110):
+        part = slice(start, start + 110)
+        got = chunked.run(bench, x[part], frozen(positions[part], "i4"), frozen(slots[part], "i4"))
+        np.testing.assert_array_equal(got, y[part])
