@@ -258,6 +258,8 @@ class Supervisor:
         except DatabaseError as error:
             self._load_failed(replica, _NO_DATABASE.format(error))
             return
+        except InvalidTransition:  # unloaded before its turn came, which is no failure
+            raise
         except (RegistryError, ModelError, TextError, AccelError, OSError, MemoryError) as error:
             self._load_failed(replica, str(error) or type(error).__name__)
             self._placer.look_after(dies, error)
