@@ -5,6 +5,8 @@ Fields first, message derived. Knows nothing about who translates them.
 
 from __future__ import annotations
 
+MAX_REASON_LEN = 500
+
 
 class TextError(Exception):
     """A model file's vocabulary or template is malformed. `field` is the metadata key."""
@@ -15,11 +17,16 @@ class TextError(Exception):
 
 
 class TemplateError(TextError):
-    """A chat template cannot be compiled, or refuses the conversation. `reason` is its own sentence."""
+    """A chat template cannot be compiled, or refuses the conversation.
+
+    `reason` is its own sentence, fit for a page, a log and a terminal: on one line, and no longer than
+    MAX_REASON_LEN; the template is a stranger's.
+    """
 
     def __init__(self, reason: str) -> None:
-        super().__init__("chat template", reason.rstrip("."))
-        self.reason = reason
+        line = " ".join(reason[: 2 * MAX_REASON_LEN].split())[:MAX_REASON_LEN]
+        self.reason = "".join(char if char.isprintable() else "\ufffd" for char in line)
+        super().__init__("chat template", self.reason.rstrip("."))
 
 
 class TemplateLimitExceeded(TemplateError):

@@ -100,3 +100,16 @@ def test_messages_are_no_templates(content: str) -> None:
     )
     text = template.render([{"role": "user", "content": content}], reasoning_effort=content)
     assert text == f"{content}|user|{content}"
+
+
+def test_a_refusal_in_the_templates_words_is_one_short_line() -> None:
+    """It is shown in answers, logs, the admin site and on the terminal."""
+    for words, shown in (
+        ("'a' * 3000000", "a" * 500),
+        (r"'\x1b[31m red\r\nnext \u202e line'", "\ufffd[31m red next \ufffd line"),
+        ("'Roles must alternate.'", "Roles must alternate."),
+    ):
+        with pytest.raises(TemplateError) as refusal:
+            ChatTemplate("{{ raise_exception(" + words + ") }}").render(USER)
+        assert refusal.value.reason == shown
+        assert str(refusal.value) == f"chat template: {shown.rstrip('.')}."
