@@ -6,6 +6,7 @@ first step, so a step does a handful of array writes and one call.
 
 from __future__ import annotations
 
+import time
 import weakref
 from typing import TYPE_CHECKING
 
@@ -100,9 +101,11 @@ class CpuExecutor:
         header[S_LONGEST_WAIT] = 0
         if wide:
             self._counters.fill(0)
+        started_s = time.perf_counter()
         run(self._table, header, 0)
         if not wide:
-            self._company.note_longest_wait(float(header[S_LONGEST_WAIT]) / self._counter_hz)
+            longest_wait_s = float(header[S_LONGEST_WAIT]) / self._counter_hz
+            self._company.note_step(time.perf_counter() - started_s, longest_wait_s)
         return self._logits[:num_logits]
 
     def close(self) -> None:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 STALL_S = 0.001  # thread 0 waited this much longer than it worked: a helper has lost its core
 REPEATED_S = 0.05  # two stalls within this time mean that somebody else wants our cores
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 0.4
+BEAR_S = 2.0  # after it was no faster alone, until that is tried again
+NEWEST_SHARE = 0.1  # of the newest step in what one takes with everybody
 
 
 class Helpers:
@@ -55,25 +57,41 @@ class Helpers:
 class Company:
     """How many threads the next step should use.
 
-    A helper whose core went to another process stalls everybody at the next meeting. One stall is
+    A helper whose core went to another thread stalls everybody at the next meeting. One stall is
     forgiven; after a second one soon, thread 0 goes on alone for a while, longer while stalls go on.
+    Where that was no faster, stalls are borne for some time: half a core is worth more than none when
+    what takes the other half is short, such as this process's own answers to its clients.
     """
 
     def __init__(self, num_threads: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._num_threads, self._clock = num_threads, clock
-        self._alone_until = self._last_stall = float("-inf")
+        self._alone_until = self._last_stall = self._bear_until = float("-inf")
         self._pause_s = FIRST_PAUSE_S
+        self._is_alone = False  # in the step that was asked for last
+        self._together_s = 0.0  # what a step takes with everybody, lately
+        self._alone_s: list[float] = []  # what steps took since thread 0 went on alone
 
     def num_threads(self) -> int:
-        return (
-            1 if self._num_threads > 1 and self._clock() < self._alone_until else self._num_threads
-        )
+        """Asked once before each step; `note_step` tells afterwards what it took."""
+        self._is_alone = self._num_threads > 1 and self._clock() < self._alone_until
+        return 1 if self._is_alone else self._num_threads
 
-    def note_longest_wait(self, wait_s: float) -> None:
-        """What the last step's longest wait says."""
-        if wait_s < STALL_S:
+    def note_step(self, step_s: float, longest_wait_s: float) -> None:
+        """What the last step took, and the longest wait within it."""
+        if self._is_alone:
+            self._alone_s.append(step_s)
             return
         now = self._clock()
+        if self._alone_s:
+            if sum(self._alone_s) > len(self._alone_s) * self._together_s:
+                self._bear_until = now + BEAR_S
+            self._alone_s = []
+        earlier_s = self._together_s or step_s
+        self._together_s = earlier_s + NEWEST_SHARE * (step_s - earlier_s)
+        if longest_wait_s >= STALL_S and now >= self._bear_until:
+            self._note_stall(now)
+
+    def _note_stall(self, now: float) -> None:
         if now - self._last_stall < REPEATED_S or now < self._alone_until + REPEATED_S:
             soon = now < self._alone_until + 4 * self._pause_s
             self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S) if soon else FIRST_PAUSE_S

@@ -76,16 +76,23 @@ class TestCompany:
         clock.advance(100.0)
         return Company(4, clock)
 
+    def step(self, company, clock, wait_s=0.0, step_s=0.01, alone_s=0.001):
+        """One step of a machine on which going alone takes alone_s; how many threads it had."""
+        num_threads = company.num_threads()
+        took_s = alone_s if num_threads == 1 else step_s
+        clock.advance(took_s)
+        company.note_step(took_s, 0.0 if num_threads == 1 else wait_s)
+        return num_threads
+
     def stall(self, company, clock, after_s):
         clock.advance(after_s)
-        company.note_longest_wait(2 * STALL_S)
+        company.num_threads()
+        company.note_step(0.01, 2 * STALL_S)
 
     def test_all_threads_while_nobody_stalls(self, company, clock):
         """Short waits change nothing."""
         for _ in range(10):
-            company.note_longest_wait(STALL_S / 2)
-            clock.advance(0.001)
-            assert company.num_threads() == 4
+            assert self.step(company, clock, STALL_S / 2) == 4
 
     def test_one_stall_is_forgiven(self, company, clock):
         """Stalls that are far apart never send thread 0 on alone."""
@@ -108,12 +115,29 @@ class TestCompany:
         pauses = []
         for _ in range(8):
             start = clock.now_s
-            while company.num_threads() == 1:
-                clock.advance(0.001)
+            while self.step(company, clock) == 1:
+                pass
             pauses.append(clock.now_s - start)
             self.stall(company, clock, 0.001)
         assert all(b >= a for a, b in itertools.pairwise(pauses))
-        assert pauses[-1] == pytest.approx(LONGEST_PAUSE_S, abs=0.01)
+        assert pauses[-1] == pytest.approx(LONGEST_PAUSE_S, abs=0.02)
+
+    def share_alone(self, company, clock, alone_s):
+        """Of the time of 2,000 steps with a stall in each that has everybody."""
+        alone = whole = 0.0
+        for _ in range(2000):
+            start = clock.now_s
+            num_threads = self.step(company, clock, 2 * STALL_S, alone_s=alone_s)
+            whole += clock.now_s - start
+            alone += clock.now_s - start if num_threads == 1 else 0
+        return alone / whole
+
+    def test_stalls_are_borne_where_going_alone_is_no_faster(self, company, clock):
+        """It is tried now and then, at a small part of the time."""
+        assert 0 < self.share_alone(company, clock, alone_s=0.018) < 0.05
+
+    def test_mostly_alone_where_that_is_faster(self, company, clock):
+        assert self.share_alone(company, clock, alone_s=0.007) > 0.9
 
     def test_a_single_thread_is_always_all(self, clock):
         """With one thread there is nothing to leave out."""
