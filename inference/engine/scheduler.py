@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 # some 400 KiB.
 BEHIND_UNREAD = 64
 MAX_UNREAD = 1024
+MAX_PARKED = (
+    256  # each has a connection with what waits in it; together they must not fill the host
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,8 +115,8 @@ class Scheduler:
             host_bytes=sequence.request.host_bytes,
             pressure=self._pressure(),
         )
-        # The place of one that is behind is as good as free, once the step in flight is over.
-        num_places = self._config.queue_depth + sum(s.is_behind for s in self._seated)
+        # The place of one that may be parked is as good as free, once the step in flight is over.
+        num_places = self._config.queue_depth + len(self._parkable())
         if not self._queue and self._may_enter(sequence) and self._fits(sequence):
             self._seat(sequence)
         elif sum(not s.was_preempted for s in self._queue) < num_places:
@@ -270,10 +273,10 @@ class Scheduler:
 
     def _park_one(self) -> bool:
         """The youngest of those in a slot whose readers are behind waits without it, if there is one."""
-        behind = [s for s in self._seated if s.is_behind and s.state is State.DECODE]
-        if not behind:
+        parkable = self._parkable()
+        if not parkable:
             return False
-        parked = behind[-1]
+        parked = parkable[-1]
         self._unseat(parked)
         parked.preempt()
         parked.is_parked = True
@@ -281,3 +284,8 @@ class Scheduler:
         self._parked.append(parked)
         self._counts.num_parked += 1
         return True
+
+    def _parkable(self) -> list[Sequence]:
+        """Those in a slot whose readers are behind, oldest first, as many as may be parked besides."""
+        behind = [s for s in self._seated if s.is_behind and s.state is State.DECODE]
+        return behind[-num_left:] if (num_left := MAX_PARKED - len(self._parked)) > 0 else []

@@ -209,6 +209,25 @@ def test_books_balance_whoever_reads_when(num_slots, num_pages, actions):
     assert scheduler.pages.num_used == 0
 
 
+def test_no_more_are_parked_than_may_be(monkeypatch):
+    monkeypatch.setattr("inference.engine.scheduler.MAX_PARKED", 1)
+    config = EngineConfig(context_len=128, num_pages=16, num_slots=2, queue_depth=0)
+    scheduler = Scheduler(config, WorkerCounts())
+    deaf = [sequence_of(5, 50) for _ in range(2)]
+    for each in deaf:
+        scheduler.add(each)
+    run_step(scheduler), run_step(scheduler)
+    for each in deaf:
+        scheduler.unread(each, BEHIND_UNREAD)
+    scheduler.add(sequence_of(5, 50))
+    with pytest.raises(QueueFull):
+        scheduler.add(sequence_of(5, 50))
+    run_step(scheduler)
+    assert [s.is_parked for s in deaf] == [False, True]
+    with pytest.raises(QueueFull):
+        scheduler.add(sequence_of(5, 50))
+
+
 def test_who_reads_again_is_before_those_who_never_sat():
     config = EngineConfig(context_len=128, num_pages=8, num_slots=1)
     scheduler = Scheduler(config, WorkerCounts())
