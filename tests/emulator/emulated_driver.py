@@ -86,13 +86,13 @@ class EmulatedDriver:
             settings.cards[die] = card
         self._library.emulator_reset(ctypes.byref(settings))
 
-    def fail(self, kind: int, nth: int) -> None:
-        """Let the nth operation (from 1) of this kind from now fail; 0: none.
+    def fail(self, kind: int, nth: int, times: int = 1) -> None:
+        """Let the nth operation (from 1) of this kind from now fail, and the next times - 1; 0: none.
 
         A failing ALLOCATION (of a die's or page-locked memory) is out of memory; a failing LAUNCH or
-        COPY spoils its context.
+        COPY spoils its context. pycuda asks for a die's memory twice before it gives up.
         """
-        self._library.emulator_fail(kind, ctypes.c_uint64(nth))
+        self._library.emulator_fail(kind, ctypes.c_uint64(nth), ctypes.c_uint64(times))
 
     def count(self, kind: int) -> int:
         """Operations of this kind since the last reset."""

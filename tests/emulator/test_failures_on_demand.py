@@ -23,6 +23,20 @@ def test_the_nth_allocation_is_out_of_memory(emulated) -> None:
         assert emulated.count(ALLOCATION) == 3
 
 
+def test_several_in_a_row_may_fail(emulated) -> None:
+    """pycuda asks for a die's memory a second time: one failure alone never shows."""
+    with context():
+        cuda = pycuda_driver()
+        emulated.fail(ALLOCATION, 1)
+        assert cuda.mem_alloc(16)
+        emulated.fail(ALLOCATION, 2, times=2)
+        kept = cuda.mem_alloc(16)
+        with pytest.raises(cuda.MemoryError):
+            cuda.mem_alloc(16)
+        assert cuda.mem_alloc(16)
+        assert kept
+
+
 def test_the_nth_launch_spoils_its_context_alone(emulated) -> None:
     cuda = pycuda_driver()
     with context(1):

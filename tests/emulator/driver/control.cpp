@@ -26,6 +26,7 @@ CONTROL void emulator_reset(const EmulatorSettings* settings) {
     e.num_released_overrun = 0;
     memset(e.counts, 0, sizeof e.counts);
     memset(e.fail_at, 0, sizeof e.fail_at);
+    memset(e.fail_until, 0, sizeof e.fail_until);
     memset(e.used_bytes, 0, sizeof e.used_bytes);
     memset(e.external_bytes, 0, sizeof e.external_bytes);
     memset(e.primary, 0, sizeof e.primary);
@@ -34,10 +35,12 @@ CONTROL void emulator_reset(const EmulatorSettings* settings) {
     e.settings = *settings;
 }
 
-// Let the nth operation of this kind from now fail; 0: none.
-CONTROL void emulator_fail(int kind, uint64_t nth) {
-    Lock lock(emulator().lock);
-    emulator().fail_at[kind] = nth ? emulator().counts[kind] + nth : 0;
+// Let the nth operation of this kind from now fail, so many in a row; 0: none.
+CONTROL void emulator_fail(int kind, uint64_t nth, uint64_t times) {
+    Emulator& e = emulator();
+    Lock lock(e.lock);
+    e.fail_at[kind] = e.counts[kind] + nth;
+    e.fail_until[kind] = nth ? e.fail_at[kind] + times : 0;
 }
 
 CONTROL uint64_t emulator_count(int kind) {

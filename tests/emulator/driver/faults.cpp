@@ -34,7 +34,8 @@ bool is_sticky(CUresult error) {
 
 bool is_to_fail(int kind) {
     Emulator& e = emulator();
-    return ++e.counts[kind] == e.fail_at[kind];
+    uint64_t count = ++e.counts[kind];
+    return e.fail_at[kind] <= count && count < e.fail_until[kind];
 }
 
 static const char* plain_words(CUresult error) {

@@ -122,7 +122,7 @@ struct Emulator {
     std::recursive_mutex lock;
     EmulatorSettings settings;
     bool initialised = false;
-    uint64_t counts[EMULATOR_NUM_KINDS] = {}, fail_at[EMULATOR_NUM_KINDS] = {};
+    uint64_t counts[EMULATOR_NUM_KINDS] = {}, fail_at[EMULATOR_NUM_KINDS] = {}, fail_until[EMULATOR_NUM_KINDS] = {};
     size_t used_bytes[EMULATOR_MAX_DIES] = {}, external_bytes[EMULATOR_MAX_DIES] = {};
     CUcontext primary[EMULATOR_MAX_DIES] = {};
     bool is_broken[EMULATOR_MAX_DIES] = {};
