@@ -25,8 +25,9 @@ class TemplateError(TextError):
 
     def __init__(self, reason: str) -> None:
         line = " ".join(reason[: 2 * MAX_REASON_LEN].split())[:MAX_REASON_LEN]
-        self.reason = "".join(char if char.isprintable() else "\ufffd" for char in line)
-        super().__init__("chat template", self.reason.rstrip("."))
+        shown = "".join(char if char.isprintable() else "\ufffd" for char in line)
+        super().__init__("chat template", shown.rstrip("."))
+        self.reason = shown
 
 
 class TemplateLimitExceeded(TemplateError):
