@@ -14,7 +14,7 @@ PEER_FLAGS := $(if $(shell grep -s -m 1 -o amx_int8 /proc/cpuinfo),-mno-amx-tile
 .DEFAULT_GOAL := help
 
 help:  ## List the targets.
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
 
 setup: $(VENV)/installed  ## Create .venv and install what serving needs.
 
@@ -34,8 +34,19 @@ serve: setup  ## Serve a small chat model on http://127.0.0.1:8000 (HOST=, PORT=
 	@$(BIN)/python manage.py migrate --verbosity 0
 	@$(BIN)/python manage.py serve --model $(DEMO_MODEL) --name $(DEMO_NAME) --host $(HOST) --port $(PORT)
 
-test: $(VENV)/installed-dev  ## Run the tests (no GPU, no network beyond the package index).
+setup-cuda-emulated: $(VENV)/installed-cuda  ## Install pycuda and NVIDIA's compiler: for emulated dies, and real ones.
+
+$(VENV)/installed-cuda: $(VENV)/installed requirements-cuda.txt requirements-pycuda.txt
+	@echo "installing what dies need (two minutes the first time: pycuda is compiled)…"
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-cuda.txt
+	@$(BIN)/python -m tests.emulator.pycuda_wheel
+	@touch $@
+
+test: $(VENV)/installed-dev  ## Run the tests (no GPU; those of dies where setup-cuda-emulated was done).
 	$(BIN)/python -m pytest -m "not slow"
+
+test-gpu: $(VENV)/installed-dev $(VENV)/installed-cuda  ## Run the tests of dies on this host's GPUs.
+	PANTHEON_TEST_DIES=real $(BIN)/python -m pytest tests/kernels/cuda tests/accel/cuda
 
 test-slow: $(VENV)/installed-dev models  ## Run the long tests: real models, fuzzing, perplexity.
 	$(BIN)/python -m pytest -m slow --timeout 1800
@@ -73,8 +84,9 @@ lock:  ## Lock requirements*.in into requirements*.txt with hashes.
 	$(PYTHON) -m venv var/lock && var/lock/bin/pip install --quiet pip-tools
 	var/lock/bin/pip-compile -q --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --strip-extras --allow-unsafe -o requirements.txt requirements.in
 	var/lock/bin/pip-compile -q --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --strip-extras --allow-unsafe -o requirements-dev.txt requirements-dev.in
+	var/lock/bin/pip-compile -q --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --strip-extras --allow-unsafe -o requirements-cuda.txt requirements-cuda.in
 
 clean:  ## Remove the virtualenv and caches, keep data.
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 
-.PHONY: help setup serve test test-slow models lint fmt check bench bench-serve docs lock clean
+.PHONY: help setup setup-cuda-emulated serve test test-gpu test-slow models lint fmt check bench bench-serve docs lock clean

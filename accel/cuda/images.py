@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 # No contraction: kernels write fmaf where they want one, so a row's bits do not depend on how a kernel
 # of another width was compiled.
-FLAGS = ("--std=c++14", "--fmad=false", "--disable-warnings")
+# The log tells what each entry needs.
+FLAGS = ("--std=c++14", "--fmad=false", "--disable-warnings", "-Xptxas=-v")
 DEFAULT_CACHE = Path("~/.cache/pantheon/kernels")
 
 _cache_dir = DEFAULT_CACHE.expanduser()
@@ -46,26 +47,44 @@ def use_cache_dir(folder: Path) -> None:
 def load_image(source: str, arch: str, defines: Mapping[str, str]) -> bytes:
     """The image of a kernel's source, from the cache or compiled now.
 
-    arch: "sm_NN" of the die, or HOST_ARCH for an emulated one; source: complete, without includes.
+    arch: "sm_NN" of the die, or HOST_ARCH for an emulated one; source: complete, without includes of ours.
     Raises: NoCompiler, KernelRefused, ArchUnsupported, EmulationUnavailable.
     """
-    names = tuple(f"-D{name}={value}" for name, value in sorted(defines.items()))
-    if arch == HOST_ARCH:
-        compiler, target = emulation.compiler_id(), arch
-    else:
-        compiler, target = f"nvrtc {nvrtc.version()}", target_of(arch)
+    names = _options(defines)
+    if arch != HOST_ARCH:
+        return _compiled_for_die(source, target_of(arch), names).read_bytes()
+    path = _path_of(emulation.compiler_id(), arch, names, source)
+    if not path.is_file():
+        _store(path, emulation.compile_for_host(source, names))
+    return path.read_bytes()
+
+
+def resources_of(source: str, arch: str, defines: Mapping[str, str]) -> dict[str, nvrtc.Resources]:
+    """What each entry of the image for "sm_NN" needs. Raises: NoCompiler, KernelRefused."""
+    image = _compiled_for_die(source, arch, _options(defines))
+    return nvrtc.resources(_log_of(image).read_text())
+
+
+def _compiled_for_die(source: str, target: str, names: tuple[str, ...]) -> Path:
+    path = _path_of(f"nvrtc {nvrtc.version()}", target, names, source)
+    if not path.is_file():
+        compiled = nvrtc.compile_source(source, target, (*FLAGS, *names))
+        _store(_log_of(path), compiled.log.encode())
+        _store(path, compiled.image)
+    return path
+
+
+def _options(defines: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(f"-D{name}={value}" for name, value in sorted(defines.items()))
+
+
+def _path_of(compiler: str, target: str, names: tuple[str, ...], source: str) -> Path:
     key = "\0".join((compiler, target, *FLAGS, *names, source))
-    path = _cache_dir / "cuda" / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.{target}"
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        pass
-    if arch == HOST_ARCH:
-        image = emulation.compile_for_host(source, names)
-    else:
-        image = nvrtc.compile_source(source, target, (*FLAGS, *names)).image
-    _store(path, image)
-    return image
+    return _cache_dir / "cuda" / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.{target}"
+
+
+def _log_of(image: Path) -> Path:
+    return image.with_suffix(image.suffix + ".log")
 
 
 def target_of(arch: str) -> str:

@@ -140,7 +140,7 @@ def _message(result: int) -> str:
 
 @functools.cache
 def _library() -> ctypes.CDLL:
-    folder = _wheel_folder("cuda_nvrtc", f"lib/{_LIBRARY}")
+    folder = wheel_folder("cuda_nvrtc", f"lib/{_LIBRARY}")
     try:
         if folder:
             # The library asks the linker for its builtins by name; a loaded one is found.
@@ -154,15 +154,15 @@ def _library() -> ctypes.CDLL:
 
 def _header_options() -> tuple[str, ...]:
     """Where cuda_fp16.h lies."""
-    folder = _wheel_folder("cuda_runtime", "include/cuda_fp16.h") or _TOOLKIT
+    folder = wheel_folder("cuda_runtime", "include/cuda_fp16.h") or _TOOLKIT
     return (f"--include-path={folder / 'include'}",)
 
 
-def _wheel_folder(part: str, file: str) -> Path | None:
+def wheel_folder(part: str, file: str) -> Path | None:
     """The folder of NVIDIA's wheel nvidia-<part>-cu11, where it is installed with this file."""
     try:
         spec = importlib.util.find_spec(f"nvidia.{part}")
     except ModuleNotFoundError:
         return None
     folders = (spec and spec.submodule_search_locations) or ()
-    return next((Path(folder) for folder in folders if (Path(folder) / file).is_file()), None)
+    return next((Path(folder) for folder in folders if (Path(folder) / file).exists()), None)

@@ -7,8 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from accel.cuda import nvrtc
-from accel.cuda.images import FLAGS
+from accel.cuda import images, nvrtc
 from kernels.cuda.catalogue import CATALOGUE, Kernel
 
 K80, LATER = "sm_37", "sm_90"
@@ -23,10 +22,9 @@ def unit_of(kernel: Kernel) -> Unit:
     return kernel.source, kernel.defines
 
 
-def compiled(unit: Unit, arch: str) -> dict[str, nvrtc.Resources]:
-    source, defines = unit
-    names = (f"-D{name}={value}" for name, value in defines)
-    return nvrtc.resources(nvrtc.compile_source(source, arch, (*FLAGS, "-Xptxas=-v", *names)).log)
+def needed(job: tuple[str, Unit]) -> dict[str, nvrtc.Resources]:
+    arch, (source, defines) = job
+    return images.resources_of(source, arch, dict(defines))
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +38,7 @@ def resources() -> dict[tuple[str, Unit], dict[str, nvrtc.Resources]]:
         (arch, unit) for unit in dict.fromkeys(map(unit_of, CATALOGUE)) for arch in (K80, LATER)
     ]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return dict(zip(jobs, pool.map(lambda job: compiled(job[1], job[0]), jobs), strict=True))
+        return dict(zip(jobs, pool.map(needed, jobs), strict=True))
 
 
 @pytest.mark.parametrize("arch", [K80, LATER])
