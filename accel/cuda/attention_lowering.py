@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from accel.backend import PAGE_LEN
-from accel.cuda.plan import Area, At, Call, PlannedOp
+from accel.cuda.plan import Area, At, Call, PlannedOp, aligned
 from kernels.cuda import catalogue, launches
 from kernels.specs.program import Rows
 
@@ -78,7 +78,7 @@ class AttentionLowering:
     def _layer(self, layer: int, kv_width: int) -> tuple[At, At]:
         """Where the layer's keys and values lie, half a page area each."""
         half = self._limits.num_pages * PAGE_LEN * kv_width * _F16_BYTES
-        area = Area("kv", f"the KV pages of layer {layer}", 2 * half)
+        area = Area("kv", f"the KV pages of layer {layer}", aligned(2 * half))
         self._pages.append(area)
         return At(area), At(area, half)
 
@@ -86,5 +86,5 @@ class AttentionLowering:
         """Scratch that all layers of this shape share: they run one after another."""
         if floats not in self._partials:
             num_bytes = self._limits.max_rows * self._max_runs * floats * _F32_BYTES
-            self._partials[floats] = Area("buffers", "partial attention", num_bytes)
+            self._partials[floats] = Area("buffers", "partial attention", aligned(num_bytes))
         return At(self._partials[floats])

@@ -34,7 +34,8 @@ class CudaBackend:
     """Takes fused programs; KV type f16. Activations stay float32.
 
     dies: the driver's ordinals, in the order of the layers they take. `admit({ordinal: bytes})` is called
-    with the exact need of each before any is opened, and may raise.
+    with the exact need of each before any is opened, and may raise. use_graphs: let the driver replay
+    shapes of steps that come again.
     """
 
     name = "cuda"
@@ -43,9 +44,11 @@ class CudaBackend:
         self,
         dies: Sequence[int],
         admit: Callable[[Mapping[int, int]], None] = _admit_anything,
+        *,
+        use_graphs: bool = True,
     ) -> None:
         assert dies
-        self._dies, self._admit = tuple(dies), admit
+        self._dies, self._admit, self._use_graphs = tuple(dies), admit, use_graphs
 
     def compile(self, program: Program, limits: Limits, progress: Progress) -> CudaExecutor:
         """Raises: UnsupportedProgram, OutOfMemory, NoDriver, DieFailed, and what `admit` raises."""
@@ -57,7 +60,7 @@ class CudaBackend:
         stages: list[Stage] = []
         try:
             for ordinal, plan in zip(self._dies, plans, strict=True):
-                stages.append(Stage(Die(ordinal), plan))
+                stages.append(Stage(Die(ordinal), plan, use_graphs=self._use_graphs))
             _load(stages, progress)
             run_len = launches.run_len(limits.max_pages_per_slot * PAGE_LEN)
             return CudaExecutor(stages, limits, program.vocab_size, run_len)

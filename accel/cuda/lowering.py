@@ -112,7 +112,7 @@ class _Lowering:
         return Lowered(
             tuple(self._ops),
             tuple(rows for packed in self._packed.values() for rows in packed),
-            tuple(area for area in areas if area.num_bytes),
+            tuple(areas),
             None if received is None else self._places[received],
             self._places[output],
             stride_of(output),

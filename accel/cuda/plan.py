@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Area:
-    """Bytes that are allocated together; `kind` is one of KINDS."""
+    """Bytes that are allocated together, a multiple of ALIGN; `kind` is one of KINDS."""
 
     kind: str
     what: str
@@ -25,7 +25,7 @@ class Area:
 
 
 KINDS = ("weights", "kv", "buffers")
-ALIGN = 256  # what the driver aligns allocations to; planes and buffers start at multiples of it
+ALIGN = 512  # what the driver rounds allocations up to; planes and buffers start at multiples of it
 
 
 def aligned(num_bytes: int) -> int:

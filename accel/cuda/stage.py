@@ -6,10 +6,11 @@ Owns that order and the addresses; decides nothing. One thread at a time uses it
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from accel.cuda.graphs import record
 from accel.cuda.modules import Modules
 from accel.cuda.plan import At, Counts
 from accel.cuda.upload import uploading
@@ -20,13 +21,16 @@ if TYPE_CHECKING:
 
     from accel.backend import StepBatch
     from accel.cuda.die import Die
+    from accel.cuda.graphs import Graph
     from accel.cuda.lowering import Lowered
     from accel.cuda.modules import Launch
     from accel.cuda.plan import Area, Argument
     from accel.cuda.step_inputs import StepInputs
     from accel.cuda.vectors import Vectors
+    from kernels.cuda.launches import Grid
 
-_MOST_PREPARED = 256  # steps of other shapes are prepared anew
+_MOST_PREPARED = 128  # steps of other shapes are prepared anew
+_RECORDED_AT = 3  # uses of a shape before it is worth a graph
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,21 +43,35 @@ class StagePlan:
 
     @property
     def areas(self) -> tuple[Area, ...]:
-        return (*self.lowered.areas, self.inputs.area, self.vectors.area)
+        every = (*self.lowered.areas, self.inputs.area, self.vectors.area)
+        return tuple(area for area in every if area.num_bytes)
 
     def num_bytes(self, *kinds: str) -> int:
         """Bytes of die memory of these kinds."""
         return sum(area.num_bytes for area in self.areas if area.kind in kinds)
 
 
-class Stage:
-    """Loaded by `load`, then run step by step."""
+@dataclass(eq=False)
+class _Prepared:
+    """The launches of one shape of a step, how often they were wanted, and their graph, if any."""
 
-    def __init__(self, die: Die, plan: StagePlan) -> None:
-        self.die, self.plan = die, plan
+    launches: list[tuple[Launch, Grid, tuple[int | float, ...]]]
+    num_uses: int = 0
+    graph: Graph | None = None
+
+    def launch(self) -> None:
+        for launch, grid, arguments in self.launches:
+            launch(grid, *arguments)
+
+
+class Stage:
+    """Loaded by `load`, then run step by step. `use_graphs`: where the driver has them."""
+
+    def __init__(self, die: Die, plan: StagePlan, *, use_graphs: bool = True) -> None:
+        self.die, self.plan, self._use_graphs = die, plan, use_graphs
         self._modules = Modules(die)
         self._addresses: dict[Area, int] = {}
-        self._prepared: dict[Counts, list[tuple[Launch, Any, tuple[int | float, ...]]]] = {}
+        self._prepared: dict[Counts, _Prepared] = {}
 
     def load_kernels(self, report: Callable[[], None]) -> None:
         """Compile or fetch all kernels; `report` is called after each op."""
@@ -93,21 +111,34 @@ class Stage:
         """Put the launches of one step in the die's stream."""
         prepared = self._prepared.get(counts)
         if prepared is None:
-            if len(self._prepared) >= _MOST_PREPARED:
-                self._prepared.clear()
-            prepared = self._prepared[counts] = self._prepare(counts)
-        for launch, grid, arguments in prepared:
-            launch(grid, *arguments)
+            prepared = self._prepare(counts)
+        prepared.num_uses += 1
+        if prepared.num_uses == _RECORDED_AT and self._use_graphs:
+            prepared.graph = record(self.die, prepared.launch)
+        if prepared.graph is None:
+            prepared.launch()
+        else:
+            prepared.graph.launch()
 
-    def _prepare(self, counts: Counts) -> list[tuple[Launch, Any, tuple[int | float, ...]]]:
-        prepared = []
+    def _prepare(self, counts: Counts) -> _Prepared:
+        if len(self._prepared) >= _MOST_PREPARED:
+            self._forget()
+        launches = []
         for op in self.plan.lowered.ops:
             num_rows = counts.num_rows if op.rows is Rows.STEP else counts.num_logit_rows
             if num_rows:
                 call = op.call(num_rows, counts.num_runs)
                 arguments = tuple(self._passed(argument) for argument in call.arguments)
-                prepared.append((self._modules.launch_of(call.kernel), call.grid, arguments))
-        return prepared
+                launches.append((self._modules.launch_of(call.kernel), call.grid, arguments))
+        self._prepared[counts] = _Prepared(launches)
+        return self._prepared[counts]
+
+    def _forget(self) -> None:
+        """Give the graphs back. Nothing of them is running: a step ends when its dies are done."""
+        for prepared in self._prepared.values():
+            if prepared.graph is not None:
+                prepared.graph.close()
+        self._prepared.clear()
 
     def _passed(self, argument: Argument) -> int | float:
         if argument is None:

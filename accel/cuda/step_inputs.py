@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from accel.cuda.plan import Area, At
+from accel.cuda.plan import Area, At, aligned
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,7 +23,7 @@ class StepInputs:
         rows, page_table = limits.max_rows, limits.num_slots * limits.max_pages_per_slot
         self._starts = (0, rows, 2 * rows, 3 * rows, 3 * rows + limits.max_logit_rows)
         self.num_values = self._starts[-1] + page_table
-        self.area = Area("buffers", "step inputs", 4 * self.num_values)
+        self.area = Area("buffers", "step inputs", aligned(4 * self.num_values))
         places = [At(self.area, 4 * start) for start in self._starts]
         self.tokens, self.positions, self.slots, self.logit_rows, self.page_table = places
 
