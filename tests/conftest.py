@@ -107,6 +107,24 @@ def _real_dies(num_dies: int) -> None:
         pytest.skip(f"{num_dies} dies are wanted, this host has {present}")
 
 
+def pytest_report_header() -> list[str]:
+    """What a run on real dies ran on, so that its result can be told from one on another GPU."""
+    if not ON_REAL_DIES:
+        return []
+    from accel.cuda import driver
+    from accel.errors import NoDriver
+
+    try:
+        cuda = driver.load()
+    except NoDriver as error:
+        raise pytest.UsageError(str(error)) from error
+    major, minor = divmod(cuda.get_driver_version(), 1000)
+    return [f"CUDA driver {major}.{minor // 10}"] + [
+        f"die {n}: {die.name()}, sm_{''.join(map(str, die.compute_capability()))}, PCI {die.pci_bus_id()}"
+        for n, die in enumerate(map(cuda.Device, range(cuda.Device.count())))
+    ]
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Say what was left out for want of dies, so that a skip never reads as a pass."""
     skipped = terminalreporter.stats.get("skipped", ())
