@@ -45,7 +45,10 @@ def assemble(program: Program, limits: Limits, progress: Progress) -> CpuExecuto
     capacity = Capacity(limits.max_rows, limits.max_logit_rows, limits.num_threads * NARROW_ROWS)
     placement = place(lowered.ops, capacity)
     buffers = step_arena.take(placement.num_bytes)
-    pages = [kv_arena.take(limits.num_pages * page_bytes(shape)) for shape in program.kv_layers]
+    pages = [
+        kv_arena.take(limits.num_pages * page_bytes(shape, limits.kv_type))
+        for shape in program.kv_layers
+    ]
     for layer in pages:
         layer.fill(
             0

@@ -6,14 +6,19 @@ no other op.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from accel.backend import PAGE_LEN
 from accel.cpu.memory import LINE_BYTES, round_up
 from accel.cpu.records import Access, Area, MachineOp
-from kernels.cpu.attention import PARTIAL_TAIL, SCORES_BYTES
+from accel.errors import UnsupportedProgram
+from kernels.cpu.attention import attention_scratch_bytes
 from kernels.cpu.attention_plan import counter_offset, plan_bytes
+from kernels.cpu.kv_types import KV_BLOCK, KV_TYPES, part_bytes
 from kernels.cpu.layout import RUN, TILE_ROWS
+from kernels.cpu.query_blocks import MAX_HEAD_DIM
+from kernels.cpu.run_results import RESULT_TAIL
 from kernels.specs.program import Rows
 
 if TYPE_CHECKING:
@@ -23,9 +28,9 @@ if TYPE_CHECKING:
     from kernels.specs.program import KVShape, Op, Program
 
 
-def page_bytes(shape: KVShape) -> int:
-    """Of one page of one layer: float16 keys and values."""
-    return shape.num_kv_heads * shape.head_dim * PAGE_LEN * 2 * 2
+def page_bytes(shape: KVShape, kv_type: str) -> int:
+    """Of one page of one layer: keys and values."""
+    return 2 * shape.num_kv_heads * int(part_bytes.py_func(KV_TYPES[kv_type], shape.head_dim))
 
 
 class _Plan:
@@ -61,7 +66,7 @@ class _Plan:
 class AttentionLowering:
     def __init__(self, program: Program, limits: Limits, weights: PackedWeights) -> None:
         self._weights, self._max_pages = weights, limits.max_pages_per_slot
-        self._shapes = program.kv_layers
+        self._shapes, self._kv_type = program.kv_layers, KV_TYPES[limits.kv_type]
         ops = [op for op in program.ops if op.kind == "attention_qkv"]
         windows = [op.attrs["window"] for op in ops]
         self._plans = {w: _Plan(w, windows.count(w), limits) for w in dict.fromkeys(windows)}
@@ -69,19 +74,35 @@ class AttentionLowering:
         self.kv_areas = tuple(Area(f"kv{i}", 1, 0) for i in range(len(self._shapes)))
         self.scratch_bytes = max((_scratch_bytes(op.attrs["head_dim"]) for op in ops), default=0)
 
+    @staticmethod
+    def check(program: Program, limits: Limits) -> None:
+        """Raises: UnsupportedProgram."""
+        if limits.kv_type not in KV_TYPES:
+            raise UnsupportedProgram("cpu", f"a KV cache of type {limits.kv_type}")
+        for dim in {op.attrs["head_dim"] for op in program.ops if op.kind == "attention_qkv"}:
+            if dim % 16:
+                raise UnsupportedProgram("cpu", f"attention heads of {dim} values")
+            if dim > MAX_HEAD_DIM:
+                why = f"attention heads of {dim} values; {MAX_HEAD_DIM} at most"
+                raise UnsupportedProgram("cpu", why)
+            if limits.kv_type != "f16" and dim % KV_BLOCK:
+                why = f"heads of {dim} values, no multiple of {KV_BLOCK}; use f16"
+                raise UnsupportedProgram("cpu", f"a KV cache of type {limits.kv_type} for {why}")
+
     def ops(self, op: Op, qkv: Area, out: Area, quantise: bool) -> tuple[MachineOp, ...]:
         """qkv is overwritten. `quantise`: out takes quantised rows."""
         layer = op.attrs["layer"]
         kv, plan = Access.whole(self.kv_areas[layer]), self._plans[op.attrs["window"]]
         heads, dim = op.attrs["num_heads"], op.attrs["head_dim"]
         attended = Area(f"attended.{op.output.index}", Rows.STEP, 4 * heads * dim)
-        row_bytes = heads * _partial_bytes(dim)
+        row_bytes = heads * _result_bytes(dim)
         partials = Area(f"partials.{op.output.index}", plan.capacity, row_bytes)
         shape: dict[str, Column] = {
             "HEADS": heads,
             "KV_HEADS": op.attrs["num_kv_heads"],
             "HEAD_DIM": dim,
             "KV": kv,
+            "KV_TYPE": self._kv_type,
             "WINDOW": plan.window,
             "PLAN": Access.whole(plan.area),
             "PARTIALS": Access.whole(partials),
@@ -133,7 +154,7 @@ class AttentionLowering:
         return {
             "IN": Access.whole(qkv),
             "IN_STRIDE": qkv.row_bytes,
-            "SCALE": float(op.attrs["scale"]),
+            "SCALE": float(op.attrs["scale"]) / math.log(2),  # weights are powers of two
             "EPS": float(op.attrs["eps"]),
             "BIAS": self._weights.vector(op.vectors.get("bias")),
             "Q_GAIN": self._weights.vector(op.vectors.get("q_gain")),
@@ -145,9 +166,9 @@ class AttentionLowering:
 
 
 def _scratch_bytes(dim: int) -> int:
-    """Scores and eight partial results (attention), or angles and three heads (preparing)."""
-    return int(SCORES_BYTES) + 8 * _partial_bytes(dim)
+    """Of attention, or angles and three heads (preparing)."""
+    return max(attention_scratch_bytes(dim), 8 * _result_bytes(dim))
 
 
-def _partial_bytes(dim: int) -> int:
-    return 4 * (dim + int(PARTIAL_TAIL))
+def _result_bytes(dim: int) -> int:
+    return 4 * (dim + RESULT_TAIL)

@@ -41,8 +41,6 @@ class Lowered:
 
 def check(program: Program, limits: Limits) -> None:
     """Raises: UnsupportedProgram for what no kernel takes (weights are checked when they are packed)."""
-    if limits.kv_type != "f16":
-        raise UnsupportedProgram("cpu", f"a KV cache of type {limits.kv_type}")
     for op in program.ops:
         if op.kind not in OPS:
             raise UnsupportedProgram("cpu", f"the op {op.kind}")
@@ -50,8 +48,7 @@ def check(program: Program, limits: Limits) -> None:
             raise UnsupportedProgram("cpu", f"the activation {op.attrs['activation']}")
         if "rms_norm" in op.kind and op.output.width % 16:
             raise UnsupportedProgram("cpu", f"{op.kind} of a width that is no multiple of 16")
-        if op.attrs.get("head_dim", 16) % 16:
-            raise UnsupportedProgram("cpu", f"attention heads of {op.attrs['head_dim']} values")
+    AttentionLowering.check(program, limits)
 
 
 def lower(program: Program, limits: Limits, weights: PackedWeights) -> Lowered:

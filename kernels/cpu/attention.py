@@ -1,15 +1,16 @@
 """Attention of ragged rows over pages of keys and values.
 
-Owns scores, weights and weighted sums over runs of RUN positions that start at multiples of RUN, and
-the merge of runs in order; knows neither how tasks were cut (attention_plan) nor how pages look
-inside a sequence (kv_pages). Four queries go through a page at a time, so each key and value vector is
-loaded and widened once for all of them. What a query gets depends on its own positions only: what it
-must not see is given weight zero, and adding zeros changes no bit.
+Owns how a task's queries go through runs of RUN positions that start at multiples of RUN; knows
+neither how tasks were cut (attention_plan), nor how pages look (kv_pages), nor the arithmetic
+(query_blocks, run_results). All queries of a task, the heads of a group in neighbouring rows of one
+sequence, share each page: it is read and widened once. What a query gets depends on its own positions
+only: what it must not see is left out or given weight zero, and adding zeros changes no bit.
 """
 
 from kernels.cpu import attention_plan
 from kernels.cpu.attention_plan import first_visible, is_split, num_tasks
-from kernels.cpu.kv_pages import head_page
+from kernels.cpu.kv_pages import head_page, values_of, widen_keys, widen_values
+from kernels.cpu.kv_types import part_bytes
 from kernels.cpu.layout import (
     COUNTER,
     HEAD_DIM,
@@ -17,199 +18,55 @@ from kernels.cpu.layout import (
     IN,
     IN_STRIDE,
     KV_HEADS,
+    KV_TYPE,
     OUT,
     OUT_STRIDE,
     PAGE,
-    PARTIALS,
     PLAN,
     RUN,
     S_POSITIONS,
     WINDOW,
 )
+from kernels.cpu.query_blocks import (
+    LARGE,
+    MAX_QUERIES,
+    ROW_BYTES,
+    SCORES_BYTES,
+    SMALL,
+    block_outputs,
+    block_scores,
+    is_large,
+    softmax_run,
+)
 from kernels.cpu.rows import scratch
+from kernels.cpu.run_results import clear_result, copy_result, finish, merge_run, partial
 from kernels.cpu.simd import (
     atomic_add,
-    f32,
-    fma,
-    hmax,
-    hsum,
     i32,
     i64,
     inline_part,
     kernel_part,
-    load1_f32,
     load1_i32,
+    load1_i64,
     load_f,
-    load_f16,
-    mask_before,
-    mask_beyond,
-    prefetch,
-    splat,
-    splat_load,
-    store1_f32,
+    store1_i64,
     store_f,
-    vexp,
-    vmax,
-    zeros,
 )
 
-LOWEST = -1e30
-SCORES_BYTES = 4 * 4 * RUN  # of four queries over a run
-PAGES_AHEAD = (
-    2  # values of so many pages are fetched during scores, later ones while values are read
-)
-PARTIAL_TAIL = 16  # floats behind a partial output: its maximum, its sum, and padding
+PARTS_AHEAD = 2  # while a page's keys (or values) are worked on, the second next part is fetched
+
+# Scratch of a thread: queries, their positions, scores, results of a run and of all runs before it,
+# then a widened page.
+_ROWS = MAX_QUERIES + LARGE  # the last block may be partly empty
+_POSITIONS = _ROWS * ROW_BYTES
+_SCORES = _POSITIONS + _ROWS * 8 // 64 * 64 + 64
+_WORK = _SCORES + _ROWS * SCORES_BYTES
+_STATE = _WORK + _ROWS * ROW_BYTES
+_WIDENED = _STATE + _ROWS * ROW_BYTES
 
 
-# ---- results over runs: an unnormalised output (head_dim,) f32, then its maximum and sum ---------
-
-
-@inline_part
-def partial_bytes(dim):
-    return 4 * (dim + PARTIAL_TAIL)
-
-
-@inline_part
-def partial(op, slot, head):
-    return op[PARTIALS] + (slot * op[HEADS] + head) * partial_bytes(op[HEAD_DIM])
-
-
-@kernel_part
-def merge_run(state, run, dim):
-    """Fold the result of the next run into the state of all runs before it.
-
-    m' = max(m, m_r); s' = s e^(m - m') + s_r e^(m_r - m'); the output like s. Source: the online
-    softmax, Milakov & Gimelshein 2018. A run in which nothing is visible (sum 0) changes no bit.
-    """
-    top, top_run = load1_f32(state + 4 * dim), load1_f32(run + 4 * dim)
-    peak = max(top, top_run)
-    a, b = vexp(splat(top) - splat(peak)), vexp(splat(top_run) - splat(peak))
-    for d in range(0, 4 * dim, 64):
-        store_f(state + d, fma(load_f(state + d), a, load_f(run + d) * b))
-    total = fma(splat_load(state + 4 * dim + 4), a, splat_load(run + 4 * dim + 4) * b)
-    store1_f32(state + 4 * dim, peak)
-    store1_f32(state + 4 * dim + 4, hmax(total))
-
-
-@kernel_part
-def finish(state, dst, dim):
-    total = splat_load(state + 4 * dim + 4)
-    for d in range(0, 4 * dim, 64):
-        store_f(dst + d, load_f(state + d) / total)
-
-
-# ---- four queries over one run -------------------------------------------------------------------
-
-
-@kernel_part
-def _scores(keys, next_keys, values, dim, q0, q1, q2, q3, out):
-    """4 queries x 32 positions of a page: 8 accumulators, one broadcast and two key vectors a step.
-
-    Pages are scattered and cold (weights have swept the caches since the last step), so each step
-    also fetches a line of the next page's keys and one of values.
-    """
-    a0 = a1 = b0 = b1 = c0 = c1 = d0 = d1 = zeros()
-    for d in range(dim):
-        k0, k1 = load_f16(keys + 64 * d), load_f16(keys + 64 * d + 32)
-        prefetch(values + 64 * d)
-        prefetch(next_keys + 64 * d)
-        x = splat_load(q0 + 4 * d)
-        a0, a1 = fma(x, k0, a0), fma(x, k1, a1)
-        x = splat_load(q1 + 4 * d)
-        b0, b1 = fma(x, k0, b0), fma(x, k1, b1)
-        x = splat_load(q2 + 4 * d)
-        c0, c1 = fma(x, k0, c0), fma(x, k1, c1)
-        x = splat_load(q3 + 4 * d)
-        d0, d1 = fma(x, k0, d0), fma(x, k1, d1)
-    _store_pair(out, a0, a1)
-    _store_pair(out + 4 * RUN, b0, b1)
-    _store_pair(out + 8 * RUN, c0, c1)
-    _store_pair(out + 12 * RUN, d0, d1)
-
-
-@inline_part
-def _store_pair(address, x0, x1):
-    store_f(address, x0)
-    store_f(address + 64, x1)
-
-
-@kernel_part
-def _softmax_run(scores, begin, end, first, last, out):
-    """Scores of one query at vectors [begin, end) of a run -> weights, in place; maximum and sum to `out`.
-
-    first, last: the positions it may see, counted from the start of the run.
-    """
-    peak = splat(f32(LOWEST))
-    for i in range(begin, end):
-        v = mask_beyond(load_f(scores + 64 * i), 16 * i, last, f32(LOWEST))
-        peak = vmax(peak, mask_before(v, 16 * i, first, f32(LOWEST)))
-    top = hmax(peak)
-    total = zeros()
-    for i in range(begin, end):
-        w = vexp(load_f(scores + 64 * i) - splat(top))
-        w = mask_before(mask_beyond(w, 16 * i, last, f32(0.0)), 16 * i, first, f32(0.0))
-        store_f(scores + 64 * i, w)
-        total = total + w
-    store1_f32(out, top)
-    store1_f32(out + 4, hsum(total))
-
-
-@kernel_part
-def _weighted_32(op, step, row, kv_head, pages, d, scores, o0, o1, o2, o3):
-    """32 features (from d) of 4 outputs over a run: 8 accumulators. pages: (first, end, of the run)."""
-    dim = op[HEAD_DIM]
-    a0 = a1 = b0 = b1 = c0 = c1 = d0 = d1 = zeros()
-    for page in range(pages[0], pages[1]):
-        values = head_page(op, step, row, page, kv_head) + 2 * (dim * PAGE + d)
-        ahead = min(page + PAGES_AHEAD, pages[1] - 1)
-        upcoming = head_page(op, step, row, ahead, kv_head) + 2 * (dim * PAGE + d)
-        w = scores + 4 * PAGE * (page - pages[2])
-        for i in range(PAGE):
-            v0, v1 = load_f16(values + 2 * dim * i), load_f16(values + 2 * dim * i + 32)
-            prefetch(upcoming + 2 * dim * i)
-            x = splat_load(w + 4 * i)
-            a0, a1 = fma(x, v0, a0), fma(x, v1, a1)
-            x = splat_load(w + 4 * RUN + 4 * i)
-            b0, b1 = fma(x, v0, b0), fma(x, v1, b1)
-            x = splat_load(w + 8 * RUN + 4 * i)
-            c0, c1 = fma(x, v0, c0), fma(x, v1, c1)
-            x = splat_load(w + 12 * RUN + 4 * i)
-            d0, d1 = fma(x, v0, d0), fma(x, v1, d1)
-    _store_pair(o0 + 4 * d, a0, a1)
-    _store_pair(o1 + 4 * d, b0, b1)
-    _store_pair(o2 + 4 * d, c0, c1)
-    _store_pair(o3 + 4 * d, d0, d1)
-
-
-@kernel_part
-def _weighted_16(op, step, row, kv_head, pages, d, scores, o0, o1, o2, o3):
-    """The last 16 features, where head_dim is an odd multiple of 16."""
-    dim = op[HEAD_DIM]
-    a = b = c = e = zeros()
-    for page in range(pages[0], pages[1]):
-        values = head_page(op, step, row, page, kv_head) + 2 * (dim * PAGE + d)
-        w = scores + 4 * PAGE * (page - pages[2])
-        for i in range(PAGE):
-            v = load_f16(values + 2 * dim * i)
-            a, b = fma(splat_load(w + 4 * i), v, a), fma(splat_load(w + 4 * RUN + 4 * i), v, b)
-            c = fma(splat_load(w + 8 * RUN + 4 * i), v, c)
-            e = fma(splat_load(w + 12 * RUN + 4 * i), v, e)
-    store_f(o0 + 4 * d, a)
-    store_f(o1 + 4 * d, b)
-    store_f(o2 + 4 * d, c)
-    store_f(o3 + 4 * d, e)
-
-
-@inline_part
-def _query(group, i, num_queries, row0, kv_head):
-    """Query i of a tile -> (row, head). Past the end: the last one again, computed twice to no effect."""
-    i = min(i, num_queries - 1)
-    return row0 + i // group, kv_head * group + i % group
-
-
-@inline_part
-def _query_address(op, row, head):
-    return op[IN] + row * op[IN_STRIDE] + 4 * head * op[HEAD_DIM]
+def attention_scratch_bytes(dim: int) -> int:
+    return _WIDENED + 4 * PAGE * dim
 
 
 @inline_part
@@ -217,122 +74,202 @@ def _position(step, row):
     return i64(load1_i32(step[S_POSITIONS] + 4 * row))
 
 
-@kernel_part
-def _four_over_run(op, step, queries, kv_head, run, scores, o0, o1, o2, o3):
-    """Results of four queries over one run. queries: their rows and heads, rows ascending.
-
-    Pages before the first or after the last position that any of them sees are left alone.
-    """
-    r0, h0, r1, h1, r2, h2, r3, h3 = queries
-    dim, window, start = op[HEAD_DIM], op[WINDOW], run * RUN
-    p0, p1, p2, p3 = (
-        _position(step, r0),
-        _position(step, r1),
-        _position(step, r2),
-        _position(step, r3),
-    )
-    first = max(first_visible(p0, window), start) // PAGE
-    end = max(min(p3, start + RUN - 1) // PAGE + 1, first)
-    run_page = start // PAGE
-    q0, q1 = _query_address(op, r0, h0), _query_address(op, r1, h1)
-    q2, q3 = _query_address(op, r2, h2), _query_address(op, r3, h3)
-    if first < end:
-        keys = head_page(op, step, r0, first, kv_head)
-        for page in range(first, end):
-            next_keys = head_page(op, step, r0, min(page + 1, end - 1), kv_head)
-            values = keys + 2 * dim * PAGE if page < first + PAGES_AHEAD else next_keys
-            at = scores + 4 * PAGE * (page - run_page)
-            _scores(keys, next_keys, values, dim, q0, q1, q2, q3, at)
-            keys = next_keys
-    begin, stop = 2 * (first - run_page), 2 * (end - run_page)
-    f0, f1 = first_visible(p0, window) - start, first_visible(p1, window) - start
-    f2, f3 = first_visible(p2, window) - start, first_visible(p3, window) - start
-    _softmax_run(scores, begin, stop, f0, p0 - start, o0 + 4 * dim)
-    _softmax_run(scores + 4 * RUN, begin, stop, f1, p1 - start, o1 + 4 * dim)
-    _softmax_run(scores + 8 * RUN, begin, stop, f2, p2 - start, o2 + 4 * dim)
-    _softmax_run(scores + 12 * RUN, begin, stop, f3, p3 - start, o3 + 4 * dim)
-    pages = (first, end, run_page)
-    for d in range(0, dim - 16, 32):
-        _weighted_32(op, step, r0, kv_head, pages, d, scores, o0, o1, o2, o3)
-    if dim % 32:
-        _weighted_16(op, step, r0, kv_head, pages, dim - 16, scores, o0, o1, o2, o3)
-
-
-# ---- tasks ---------------------------------------------------------------------------------------
+@inline_part
+def _row_and_head(op, task, query):
+    """Of a task's query: all heads of its first row, then of the next. Past the end: the last one."""
+    row0, kv_head, first, n = task
+    group, q = op[HEADS] // op[KV_HEADS], first + min(query, n - 1)
+    return row0 + q // group, kv_head * group + q % group
 
 
 @inline_part
-def _slot(op, row, run, first_run):
-    return attention_plan.first_slot(op[PLAN], row) + run - first_run
+def _position_of(base, query):
+    return load1_i64(base + _POSITIONS + 8 * query)
+
+
+@inline_part
+def _block_len(num_left):
+    return i64(LARGE) if is_large(num_left) else i64(SMALL)
 
 
 @kernel_part
-def _split_task(op, step, queries, kv_head, run, first_run, scores):
-    """One run of four queries into its partial slots."""
-    r0, h0, r1, h1, r2, h2, r3, h3 = queries
-    o0 = partial(op, _slot(op, r0, run, first_run), h0)
-    o1 = partial(op, _slot(op, r1, run, first_run), h1)
-    o2 = partial(op, _slot(op, r2, run, first_run), h2)
-    o3 = partial(op, _slot(op, r3, run, first_run), h3)
-    _four_over_run(op, step, queries, kv_head, run, scores, o0, o1, o2, o3)
+def _gather_queries(op, step, task, base):
+    """Copy a task's queries side by side; those that fill up the last block repeat the last one."""
+    dim, i = op[HEAD_DIM], i64(0)
+    while i < task[3]:
+        for j in range(i, i + _block_len(task[3] - i)):
+            row, head = _row_and_head(op, task, j)
+            store1_i64(base + _POSITIONS + 8 * j, _position(step, row))
+            src = op[IN] + row * op[IN_STRIDE] + 4 * head * dim
+            for d in range(0, 4 * dim, 64):
+                store_f(base + j * ROW_BYTES + d, load_f(src + d))
+        i += _block_len(task[3] - i)
 
 
-@kernel_part
-def _whole_task(op, step, queries, kv_head, first_run, end_run, scores):
-    """All runs of four queries, one after another, into their output rows."""
-    r0, h0, r1, h1, r2, h2, r3, h3 = queries
-    dim = op[HEAD_DIM]
-    n = partial_bytes(dim)
-    state = scores + SCORES_BYTES
-    work = state + 4 * n
-    _four_over_run(
-        op,
-        step,
-        queries,
-        kv_head,
-        first_run,
-        scores,
-        state,
-        state + n,
-        state + 2 * n,
-        state + 3 * n,
+@inline_part
+def _pages(op, base, query, end_query, run):
+    """First and end page of a run that any of the queries sees; rows ascend."""
+    start = run * RUN
+    low, high = (
+        first_visible(_position_of(base, query), op[WINDOW]),
+        _position_of(base, end_query - 1),
     )
-    for run in range(first_run + 1, end_run):
-        _four_over_run(
-            op, step, queries, kv_head, run, scores, work, work + n, work + 2 * n, work + 3 * n
-        )
-        for i in range(4):
-            merge_run(state + i * n, work + i * n, dim)
-    out, stride = op[OUT], op[OUT_STRIDE]
-    finish(state, out + r0 * stride + 4 * h0 * dim, dim)
-    finish(state + n, out + r1 * stride + 4 * h1 * dim, dim)
-    finish(state + 2 * n, out + r2 * stride + 4 * h2 * dim, dim)
-    finish(state + 3 * n, out + r3 * stride + 4 * h3 * dim, dim)
+    first = max(low, start) // PAGE
+    return first, max(min(high, start + RUN - 1) // PAGE + 1, first)
+
+
+@inline_part
+def _share(op, task, query, size, ahead):
+    """A block's share of the part of a page that lies ahead: its address, its bytes."""
+    num_bytes = part_bytes(op[KV_TYPE], op[HEAD_DIM])
+    first, end = num_bytes * query // task[3], num_bytes * min(query + size, task[3]) // task[3]
+    return ahead + first, end - first
+
+
+@kernel_part
+def _scores_of_page(op, task, run, page, base, ahead):
+    i = i64(0)
+    while i < task[3]:
+        size = _block_len(task[3] - i)
+        first, end = _pages(op, base, i, i + size, run)
+        if first <= page < end:
+            at = base + _SCORES + i * SCORES_BYTES + 4 * (page * PAGE - run * RUN)
+            queries, keys, large = base + i * ROW_BYTES, base + _WIDENED, is_large(task[3] - i)
+            fetched, num_bytes = _share(op, task, i, size, ahead)
+            block_scores(large, keys, queries, op[HEAD_DIM], at, fetched, num_bytes)
+        i += size
+
+
+@kernel_part
+def _softmax(op, task, run, base, results):
+    i, start, dim = i64(0), run * RUN, op[HEAD_DIM]
+    while i < task[3]:
+        size = _block_len(task[3] - i)
+        first, end = _pages(op, base, i, i + size, run)
+        begin, stop = (first * PAGE - start) // 16, (end * PAGE - start) // 16
+        for j in range(i, i + size):
+            position = _position_of(base, j)
+            low, last = first_visible(position, op[WINDOW]) - start, position - start
+            result = results + j * ROW_BYTES
+            clear_result(result, dim)
+            softmax_run(base + _SCORES + j * SCORES_BYTES, begin, stop, low, last, result, dim)
+        i += size
+
+
+@kernel_part
+def _outputs_of_page(op, task, run, page, base, results, ahead):
+    i, dim, start = i64(0), op[HEAD_DIM], run * RUN
+    while i < task[3]:
+        size = _block_len(task[3] - i)
+        low = first_visible(_position_of(base, i), op[WINDOW])
+        high = _position_of(base, i + size - 1)
+        begin, end = max(low - page * PAGE, i64(0)), min(high + 1 - page * PAGE, i64(PAGE))
+        if begin < end:
+            weights = base + _SCORES + i * SCORES_BYTES + 4 * (page * PAGE + begin - start)
+            values, large = base + _WIDENED + 4 * dim * begin, is_large(task[3] - i)
+            fetched, num_bytes = _share(op, task, i, size, ahead)
+            out, count = results + i * ROW_BYTES, end - begin
+            block_outputs(large, values, dim, weights, count, out, fetched, num_bytes)
+        i += size
+
+
+@inline_part
+def _part(op, step, task, pages, index, after):
+    """Where the parts of pages lie in the order in which they are read: keys of `pages` (first, end), their
+    values, then what comes after (row, kv_head, page): keys of the pages from there on."""
+    first, end = pages
+    n, row, kv_head = end - first, task[0], task[1]
+    if index < 2 * n:
+        keys = head_page(op, step, row, first + index % n, kv_head)
+        return keys if index < n else values_of(op, keys)
+    return head_page(op, step, after[0], min(after[2] + index - 2 * n, after[3]), after[1])
+
+
+@kernel_part
+def _over_run(op, step, task, run, base, results, after):
+    """Results of a task's queries over one run.
+
+    Pages are scattered and cold (weights have swept the caches since the last step): while one part
+    of a page is worked on, the part after the next is fetched.
+    """
+    row, kv_head = task[0], task[1]
+    first, end = pages = _pages(op, base, 0, task[3], run)
+    n = end - first
+    for i in range(n):
+        widen_keys(op, head_page(op, step, row, first + i, kv_head), base + _WIDENED)
+        ahead = _part(op, step, task, pages, i + PARTS_AHEAD, after)
+        _scores_of_page(op, task, run, first + i, base, ahead)
+    _softmax(op, task, run, base, results)
+    for i in range(n):
+        keys = head_page(op, step, row, first + i, kv_head)
+        widen_values(op, values_of(op, keys), base + _WIDENED)
+        ahead = _part(op, step, task, pages, n + i + PARTS_AHEAD, after)
+        _outputs_of_page(op, task, run, first + i, base, results, ahead)
+
+
+@kernel_part
+def _split_task(op, step, task, run, first_run, base, after):
+    """One run into the partial slots."""
+    _over_run(op, step, task, run, base, base + _WORK, after)
+    for i in range(task[3]):
+        row, head = _row_and_head(op, task, i)
+        slot = attention_plan.first_slot(op[PLAN], row) + run - first_run
+        copy_result(base + _WORK + i * ROW_BYTES, partial(op, slot, head), op[HEAD_DIM])
+
+
+@kernel_part
+def _whole_task(op, step, task, first_run, end_run, base, after):
+    """All runs, one after another, into the output rows."""
+    dim, state, work = op[HEAD_DIM], base + _STATE, base + _WORK
+    last_page = _position_of(base, task[3] - 1) // PAGE
+    for run in range(first_run, end_run):
+        follows = (task[0], task[1], (run + 1) * RUN // PAGE, last_page)
+        if run + 1 == end_run:
+            follows = after
+        _over_run(op, step, task, run, base, state if run == first_run else work, follows)
+        if run == first_run:
+            continue
+        for i in range(task[3]):
+            merge_run(state + i * ROW_BYTES, work + i * ROW_BYTES, dim)
+    for i in range(task[3]):
+        row, head = _row_and_head(op, task, i)
+        finish(state + i * ROW_BYTES, op[OUT] + row * op[OUT_STRIDE] + 4 * head * dim, dim)
+
+
+@inline_part
+def _claim(op):
+    """The next task and KV head; negative: none is left. A prompt's last rows see most and go first."""
+    total = num_tasks(op[PLAN]) * op[KV_HEADS]
+    return total - 1 - i64(atomic_add(op[COUNTER], i32(1)))
+
+
+@inline_part
+def _first_pages(op, step, claimed):
+    """Where a claimed task begins to read: row, KV head, first page, last page."""
+    kv_heads = op[KV_HEADS]
+    row0, _, first_run, end_run = attention_plan.task(op[PLAN], claimed // kv_heads)
+    position = _position(step, row0)
+    first = max(first_visible(position, op[WINDOW]), first_run * RUN) // PAGE
+    return row0, claimed % kv_heads, first, max(min(position, end_run * RUN - 1) // PAGE, first)
 
 
 def attention(op, step, tid):
-    """Threads claim tasks from a counter: causal tiles and ragged sequences cost unequal time.
-
-    The last rows of a prompt see most, so they go first.
-    """
+    """Threads claim tasks from a counter: causal tiles and ragged sequences cost unequal time. They
+    claim one ahead, to know what to fetch."""
     plan, kv_heads = op[PLAN], op[KV_HEADS]
-    group, total = op[HEADS] // kv_heads, num_tasks(plan) * kv_heads
-    split, scores = is_split(plan), scratch(step, tid)
-    while True:
-        claimed = total - 1 - i64(atomic_add(op[COUNTER], i32(1)))
-        if claimed < 0:
-            break
-        row0, count, first_run, end_run = attention_plan.task(plan, claimed // kv_heads)
-        h = claimed % kv_heads
-        n = count * group
+    group, split, base = op[HEADS] // kv_heads, is_split(plan), scratch(step, tid)
+    claimed = _claim(op)
+    while claimed >= 0:
+        following = _claim(op)
+        after = _first_pages(op, step, max(following, i64(0)))
+        row0, num_rows, first_run, end_run = attention_plan.task(plan, claimed // kv_heads)
         tile_first = first_visible(_position(step, row0), op[WINDOW]) // RUN
-        for i in range(0, n, 4):
-            r0, h0 = _query(group, i, n, row0, h)
-            r1, h1 = _query(group, i + 1, n, row0, h)
-            r2, h2 = _query(group, i + 2, n, row0, h)
-            r3, h3 = _query(group, i + 3, n, row0, h)
-            queries = (r0, h0, r1, h1, r2, h2, r3, h3)
+        for first in range(0, num_rows * group, MAX_QUERIES):
+            n = min(num_rows * group - first, i64(MAX_QUERIES))
+            task = (row0, claimed % kv_heads, i64(first), n)
+            _gather_queries(op, step, task, base)
             if split:
-                _split_task(op, step, queries, h, first_run, tile_first, scores)
+                _split_task(op, step, task, first_run, tile_first, base, after)
             else:
-                _whole_task(op, step, queries, h, first_run, end_run, scores)
+                _whole_task(op, step, task, first_run, end_run, base, after)
+        claimed = following

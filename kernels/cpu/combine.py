@@ -5,10 +5,10 @@ nothing left to merge, and only the quantising remains.
 """
 
 from kernels.cpu import attention_plan
-from kernels.cpu.attention import finish, merge_run, partial, partial_bytes
 from kernels.cpu.layout import HEAD_DIM, HEADS, IN, IN_STRIDE, OUT_STRIDE, PLAN, QUANTISE, K
 from kernels.cpu.quantise import quantise_row
 from kernels.cpu.rows import my_rows, output_rows, scratch
+from kernels.cpu.run_results import copy_result, finish, merge_run, partial
 from kernels.cpu.simd import kernel_part, load_f, store_f
 
 
@@ -26,7 +26,7 @@ def _merge_row(op, row, dst, state):
         if runs == 1:
             finish(partial(op, slot, head), dst + 4 * head * dim, dim)
         else:
-            _copy(partial(op, slot, head), state, partial_bytes(dim))
+            copy_result(partial(op, slot, head), state, dim)
             for run in range(1, runs):
                 merge_run(state, partial(op, slot + run, head), dim)
             finish(state, dst + 4 * head * dim, dim)

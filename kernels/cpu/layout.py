@@ -16,12 +16,12 @@ OP = _columns("""KERNEL ROWS MEET W IN IN_STRIDE IN_SHARED OUT OUT_STRIDE OUT_SH
                  GROUP_BYTES MODE SCALE ADDEND ADDEND_STRIDE ADDEND_SHARED GATHER EPS QUANTISE
                  HEADS KV_HEADS HEAD_DIM KV WINDOW BIAS Q_GAIN K_GAIN
                  PAGE_ANGLES OFFSET_ANGLES NUM_PAIRS PLAN COUNTER PARTIALS CAPACITY
-                 MAX_ROWS NUM_COUNTERS CLAIMED""")
+                 MAX_ROWS NUM_COUNTERS CLAIMED KV_TYPE""")
 (KERNEL, ROWS, MEET, W, IN, IN_STRIDE, IN_SHARED, OUT, OUT_STRIDE, OUT_SHARED, K, GROUPS,
  GROUP_BYTES, MODE, SCALE, ADDEND, ADDEND_STRIDE, ADDEND_SHARED, GATHER, EPS, QUANTISE,
  HEADS, KV_HEADS, HEAD_DIM, KV, WINDOW, BIAS, Q_GAIN, K_GAIN,
  PAGE_ANGLES, OFFSET_ANGLES, NUM_PAIRS, PLAN, COUNTER, PARTIALS, CAPACITY,
- MAX_ROWS, NUM_COUNTERS, CLAIMED) = range(len(OP))
+ MAX_ROWS, NUM_COUNTERS, CLAIMED, KV_TYPE) = range(len(OP))
 # fmt: on
 OP_COLUMNS = 40  # five cache lines a record
 
@@ -42,7 +42,7 @@ STORE, ADD, GATED_SILU, GATED_GELU = 0, 1, 2, 3
 PAGE = 32  # positions in a KV page
 RUN = 8 * PAGE  # positions one attention task sums over; runs are combined in order
 NARROW_ROWS = 8  # up to so many rows, every thread makes its own copy of a matmul's activations
-TILE_ROWS = 4  # rows of one sequence that share a pass over its keys and values
+TILE_ROWS = 16  # rows of one sequence that share a pass over its keys and values
 
 # A quantised activation row of nb blocks of 32: int8 values, then per block
 # scale f32 | scale * sum f32 | -sum i32 | -sums of its two halves 2 x i32

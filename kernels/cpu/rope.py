@@ -150,4 +150,4 @@ def prepare_attention(op, step, tid):
         if op[BIAS]:
             _add_bias(op, value, column, work, dim)
             value = work
-        append(head_page(op, step, r, position // PAGE, h), position % PAGE, key, value, dim)
+        append(op, head_page(op, step, r, position // PAGE, h), position % PAGE, key, value)

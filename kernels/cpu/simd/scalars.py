@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernels.cpu.simd.halves import HALF, widen
+from kernels.cpu.simd.halves import HALF, narrow, widen
 from kernels.cpu.simd.types import (
     F32,
     F64,
@@ -34,6 +34,7 @@ store1_i64, store1_i32, store1_f32 = (
     define_store(I32, i32),
     define_store(F32, f32),
 )
+store1_f16 = define_store(HALF, f32, narrow)
 store1_u8 = define_store(I8, i32, lambda b, v: b.trunc(v, I8))
 store1_u16 = define_store(I16, i32, lambda b, v: b.trunc(v, I16))
 

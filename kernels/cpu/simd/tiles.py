@@ -141,14 +141,32 @@ def add_scaled(tyctx, f, v, addr, stride):
     return f(f, f32x16, i64, i64), codegen
 
 
-def _tile_out(accumulate):
+@intrinsic
+def add_scaled_pair(tyctx, f, v, w, addr, stride):
+    """f[2m], f[2m + 1] += v, w * float at row m. Each float is used up before the next one is loaded:
+    in any other order the floats alone would fill the registers."""
+
+    def codegen(ctx, b, sig, args):
+        f, v, w, addr, stride = args
+        for m in range(sig.return_type.m // 2):
+            x = broadcast_load(b, _row(b, addr, stride, m), F32V)
+            f = b.insert_value(f, emit_fma(b, v, x, b.extract_value(f, 2 * m)), 2 * m)
+            f = b.insert_value(f, emit_fma(b, w, x, b.extract_value(f, 2 * m + 1)), 2 * m + 1)
+        return f
+
+    return f(f, f32x16, f32x16, i64, i64), codegen
+
+
+def _tile_out(accumulate, vectors=1):
     @intrinsic
     def out(tyctx, f, addr, stride):
         def codegen(ctx, b, sig, args):
             f, addr, stride = args
             for m in range(sig.args[0].m):
-                p = pointer(b, _row(b, addr, stride, m), F32V)
-                v = b.extract_value(f, m)
+                at = b.add(
+                    _row(b, addr, stride, m // vectors), ir.Constant(I64, 64 * (m % vectors))
+                )
+                p, v = pointer(b, at, F32V), b.extract_value(f, m)
                 b.store(b.fadd(b.load(p, align=4), v) if accumulate else v, p, align=4)
             return ctx.get_dummy_value()
 
@@ -158,3 +176,5 @@ def _tile_out(accumulate):
 
 
 store_tile, add_tile = _tile_out(False), _tile_out(True)
+# Two neighbouring vectors a row.
+store_pairs, add_pairs = _tile_out(False, 2), _tile_out(True, 2)

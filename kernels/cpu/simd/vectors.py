@@ -103,15 +103,23 @@ def _scatter_f16(b, a):
         b.store(b.extract_element(half, ir.Constant(I32, i)), p, align=2)
 
 
+def _scatter_i8(b, a):
+    addr, v, stride = a
+    for i in range(LANES):
+        p = pointer(b, b.add(addr, b.mul(stride, ir.Constant(I64, i))), I8)
+        b.store(b.trunc(b.extract_element(v, ir.Constant(I32, i)), I8), p, align=1)
+
+
+scatter_i8 = define(void, (i64, i32x16, i64), _scatter_i8)
 scatter_f16 = define(void, (i64, f32x16, i64), _scatter_f16)
 
 
 def _prefetch(b, a):
-    """To the second-level cache and up."""
+    """To the second-level cache: the first level's few line buffers are left to loads."""
     p = pointer(b, a[0], I8)
     fn_type = ir.FunctionType(ir.VoidType(), [p.type, I32, I32, I32])
     fn = cgutils.get_or_insert_function(b.module, fn_type, "llvm.prefetch.p0")
-    b.call(fn, [p] + [ir.Constant(I32, v) for v in (0, 3, 1)])
+    b.call(fn, [p] + [ir.Constant(I32, v) for v in (0, 2, 1)])
 
 
 prefetch = define(void, (i64,), _prefetch)
@@ -150,6 +158,33 @@ def vexp(x):
     p = fma(p, r, splat(f32(1.6666665459e-1)))
     p = fma(p, r, splat(f32(5.0000001201e-1)))
     return (fma(p * r, r, r) + splat(f32(1.0))) * _pow2(n)
+
+
+# p * 2^n, where n is what the low bits of `shifted` (1.5 * 2^23 + n) hold
+_times_pow2 = define(
+    f32x16,
+    (f32x16, f32x16),
+    lambda b, a: b.bitcast(
+        b.add(b.bitcast(a[0], I32V), b.shl(b.bitcast(a[1], I32V), constant(I32V, 23))), F32V
+    ),
+)
+
+
+@inline_part
+def vexp2(x):
+    """2^x of 16 floats up to 126, within 2e-7; 2^0 is exactly 1, from -126 down it is 2^-126.
+
+    Rounded by adding a number whose last bit is 1; (2^r - 1) / r by a polynomial of degree 4 that
+    was fitted for the least relative error of 2^r in [-1/2, 1/2].
+    """
+    x = vmax(x, splat(f32(-126.0)))
+    shifted = x + splat(f32(12582912.0))
+    r = x - (shifted - splat(f32(12582912.0)))
+    p = fma(splat(f32(1.3264727081e-3)), r, splat(f32(9.6715128623e-3)))
+    p = fma(p, r, splat(f32(5.5507337456e-2)))
+    p = fma(p, r, splat(f32(2.4022242082e-1)))
+    p = fma(p, r, splat(f32(6.9314697760e-1)))
+    return _times_pow2(fma(p, r, splat(f32(1.0))), shifted)
 
 
 # ---- reductions ----------------------------------------------------------------------------------

@@ -77,8 +77,8 @@ print(kernel_cache_misses())
 def test_memory(executor):
     """Pages are counted exactly; weights in whole groups of rows."""
     shape = attention_program(Attention()).kv_layers[0]
-    assert page_bytes(shape) == 2 * 2 * 2 * 32 * 32
-    assert executor.memory.kv_bytes == LIMITS.num_pages * page_bytes(shape)
+    assert page_bytes(shape, "f16") == 2 * 2 * 2 * 32 * 32
+    assert executor.memory.kv_bytes == LIMITS.num_pages * page_bytes(shape, "f16")
     rows = 80 + 256 + 32 + 80  # embedding, stacked q k v, output of attention, logits
     ks = 80 * 32 + 256 * 32 + 32 * 128 + 80 * 32
     assert rows == 448
