@@ -50,6 +50,7 @@ class EngineSettings:
     num_slots: int = 8
     context_len: int = 0
     kv_tokens: int = 0
+    kv_type: str = "f16"
     chunk_len: int = 128
     queue_depth: int = 32
     queue_wait_s: float = 30.0
@@ -87,13 +88,14 @@ def sizes(
     )
 
 
-def limits(config: EngineConfig, num_threads: int) -> Limits:
+def limits(config: EngineConfig, num_threads: int, kv_type: str = "f16") -> Limits:
     return Limits(
         max_rows=config.max_rows,
         max_logit_rows=config.max_logit_rows,
         num_slots=config.num_slots,
         num_pages=config.num_pages,
         max_pages_per_slot=config.max_pages_per_slot,
+        kv_type=kv_type,
         num_threads=num_threads,
     )
 
@@ -143,7 +145,8 @@ def load_replica(
         model, program = record(file)
         config = sizes(settings, model.context_len, plan.context_len)
         backend = backend_of(settings, plan.dies, admit)
-        executor = backend.compile(fuse(program), limits(config, settings.num_threads), progress)
+        sized = limits(config, settings.num_threads, settings.kv_type)
+        executor = backend.compile(fuse(program), sized, progress)
     try:
         _warm(executor, model, config)
         worker = Worker(

@@ -36,6 +36,7 @@ def engine_settings(values: dict[str, Any]) -> EngineSettings:
         num_slots=num_slots or 1,
         context_len=values["PANTHEON_CONTEXT_LEN"],
         kv_tokens=values["PANTHEON_KV_TOKENS"],
+        kv_type=values["PANTHEON_KV_TYPE"],
         chunk_len=values["PANTHEON_PREFILL_CHUNK"],
         # One at a time means nobody waits either: a second request is told at once (S34).
         queue_depth=values["PANTHEON_QUEUE_DEPTH"] if num_slots else 0,

@@ -201,6 +201,12 @@ SETTINGS: tuple[Setting, ...] = (
         "Positions of KV memory a replica shares among its slots; 0: twice the context length.",
     ),
     Setting(
+        "PANTHEON_KV_TYPE",
+        _one_of("f16", "q8_0", "q4_0"),
+        "f16",
+        "How keys and values are kept: f16, or q8_0 (half the memory) or q4_0 (a quarter), at some loss.",
+    ),
+    Setting(
         "PANTHEON_PREFILL_CHUNK",
         _integer(1, 4096),
         "128",

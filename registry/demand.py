@@ -14,6 +14,8 @@ from registry.sizes import MIB
 DEFAULT_CONTEXT_LEN = 8192
 # Activations, logits and tables of a step: estimated generously, they are small beside the weights.
 SCRATCH_BYTES = 64 * MIB
+# Bytes of 32 values, by KV type: with a float16 scale where they are quantised.
+KV_BLOCK_BYTES = {"f16": 64, "q8_0": 34, "q4_0": 18}
 
 
 def artifact_demand(artifact: Artifact, context_len: int = 0) -> Demand:
@@ -24,11 +26,17 @@ def artifact_demand(artifact: Artifact, context_len: int = 0) -> Demand:
     return Demand(
         name=artifact.name,
         weight_bytes=artifact.weight_bytes,
-        kv_bytes=kv_tokens * artifact.kv_bytes_per_token,
+        kv_bytes=kv_tokens * kv_bytes_per_token(artifact),
         scratch_bytes=SCRATCH_BYTES,
         context_len=actual,
         kv_tokens=kv_tokens,
     )
+
+
+def kv_bytes_per_token(artifact: Artifact) -> int:
+    """Of keys and values of one position in all layers, in the type that this server keeps them in."""
+    block_bytes = KV_BLOCK_BYTES[settings.PANTHEON["PANTHEON_KV_TYPE"]]
+    return artifact.kv_bytes_per_token * block_bytes // KV_BLOCK_BYTES["f16"]
 
 
 def replica_demand(replica: Replica) -> Demand:

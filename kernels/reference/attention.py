@@ -8,15 +8,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy.typing as npt
 
 
 @dataclass(frozen=True, eq=False)
 class LayerPages:
-    """One layer's keys and values: (num_pages, page_len, num_kv_heads, head_dim) each, f16 or f32."""
+    """One layer's keys and values: (num_pages, page_len, num_kv_heads, head_dim) each, f16 or f32.
+
+    `rounding` is applied to what enters them.
+    """
 
     keys: npt.NDArray[np.float16 | np.float32]
     values: npt.NDArray[np.float16 | np.float32]
+    rounding: Callable[[npt.NDArray[np.float32]], npt.NDArray[np.float32]] | None = None
 
     @property
     def page_len(self) -> int:
@@ -50,8 +56,9 @@ def attention(
     num_kv_heads, head_dim = pages.keys.shape[2:]
     page = rows.page_table[rows.slots, rows.positions // pages.page_len]
     offset = rows.positions % pages.page_len
-    pages.keys[page, offset] = k.reshape(len(k), num_kv_heads, head_dim)
-    pages.values[page, offset] = v.reshape(len(v), num_kv_heads, head_dim)
+    k, v = (x.reshape(len(x), num_kv_heads, head_dim) for x in (k, v))
+    pages.keys[page, offset] = pages.rounding(k) if pages.rounding else k
+    pages.values[page, offset] = pages.rounding(v) if pages.rounding else v
     y = np.empty(
         (len(q), num_kv_heads, q.shape[1] // (num_kv_heads * head_dim), head_dim), np.float32
     )
