@@ -15,7 +15,7 @@ from accel.cpu.attention_lowering import page_bytes
 from accel.cpu.compiling import compile_kernels
 from accel.cpu.executor import CpuExecutor
 from accel.cpu.lowering import check, lower
-from accel.cpu.memory import Arena
+from accel.cpu.memory import Arena, touched
 from accel.cpu.placement import Capacity, place
 from accel.cpu.table import build_table, claim_counters
 from accel.cpu.weights import pack_weights
@@ -35,24 +35,24 @@ def assemble(program: Program, limits: Limits, progress: Progress) -> CpuExecuto
     check(program, limits)
     started, started_count = time.perf_counter(), read_counter()
     weight_arena, kv_arena, step_arena = Arena("weights"), Arena("KV pages"), Arena("step buffers")
-    weights = pack_weights(
-        program, weight_arena, limits.num_threads, lambda share: progress("packing weights", share)
-    )
-    lowered = lower(program, limits, weights)
-    compile_kernels(
-        (op.kernel for op in lowered.ops), lambda share: progress("compiling kernels", share)
-    )
-    capacity = Capacity(limits.max_rows, limits.max_logit_rows, limits.num_threads * NARROW_ROWS)
-    placement = place(lowered.ops, capacity)
-    buffers = step_arena.take(placement.num_bytes)
     pages = [
         kv_arena.take(limits.num_pages * page_bytes(shape, limits.kv_type))
         for shape in program.kv_layers
     ]
-    for layer in pages:
-        layer.fill(
-            0
-        )  # touch them now: a first touch in a step would wait for the kernel to zero it
+    with touched(pages, limits.num_threads):
+        weights = pack_weights(
+            program,
+            weight_arena,
+            limits.num_threads,
+            lambda share: progress("packing weights", share),
+        )
+        lowered = lower(program, limits, weights)
+        compile_kernels(
+            (op.kernel for op in lowered.ops), lambda share: progress("compiling kernels", share)
+        )
+    capacity = Capacity(limits.max_rows, limits.max_logit_rows, limits.num_threads * NARROW_ROWS)
+    placement = place(lowered.ops, capacity)
+    buffers = step_arena.take(placement.num_bytes)
     addresses = {area: _address(buffers) + span.start for area, span in placement.spans.items()}
     addresses |= {area: _address(p) for area, p in zip(lowered.kv_areas, pages, strict=True)}
     scratch = step_arena.take(limits.num_threads * lowered.scratch_bytes)

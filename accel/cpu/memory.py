@@ -18,7 +18,7 @@ import numpy.typing as npt
 from accel.errors import OutOfMemory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 CHUNK_BYTES = 32 << 20
 HUGE_PAGE_BYTES = 2 << 20
@@ -59,10 +59,15 @@ class Arena:
         return raw[start : len(raw) - HUGE_PAGE_BYTES + start]
 
 
-def touch(pieces: Iterable[npt.NDArray[np.uint8]], num_threads: int) -> None:
-    """Write to every page of the host's memory, so that no step waits for the kernel to zero one."""
-    with ThreadPoolExecutor(num_threads) as pool:
-        list(pool.map(lambda piece: piece[::SMALL_PAGE_BYTES].fill(0), pieces))
+@contextlib.contextmanager
+def touched(pieces: Iterable[npt.NDArray[np.uint8]], num_threads: int) -> Iterator[None]:
+    """By the end of the block every page of these pieces has been written to, on other threads, so that
+    no step waits for the kernel to zero one."""
+    with ThreadPoolExecutor(num_threads, "touch-memory") as pool:
+        tasks = [pool.submit(piece[::SMALL_PAGE_BYTES].fill, 0) for piece in pieces]
+        yield
+        for task in tasks:
+            task.result()
 
 
 def round_up(value: int, multiple: int) -> int:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import mmap
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from accel.cpu.attention_lowering import page_bytes
 from accel.cpu.backend import CpuBackend, kernel_cache_misses
-from accel.cpu.memory import Arena
+from accel.cpu.memory import Arena, touched
 from accel.errors import OutOfMemory, UnsupportedProgram
 from kernels.cpu import kernel_cache
 from tests.accel.cpu.models import (
@@ -121,3 +123,17 @@ def test_arena():
     starts = sorted((p.ctypes.data, p.ctypes.data + len(p)) for p in pieces)
     assert all(a[1] <= b[0] for a, b in itertools.pairwise(starts))
     assert arena.taken_bytes == 64 + 128 + (64 << 20) + 64
+
+
+def test_touched():
+    """Every page of the host's memory is there at the end of the block, and still zero."""
+    piece = Arena("test").take(64 << 20)
+    before = resident_bytes()
+    with touched([piece[: 40 << 20], piece[40 << 20 :]], 2):
+        pass
+    assert resident_bytes() - before > 60 << 20
+    assert not piece[:: 1 << 12].any()
+
+
+def resident_bytes():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
