@@ -5,6 +5,7 @@ Owns the order of compiling; the parts know their own business. Importing it imp
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from accel.errors import UnsupportedProgram
@@ -12,11 +13,21 @@ from kernels.cpu import kernel_cache
 from kernels.cpu.errors import KernelError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from accel.backend import Limits, Progress
     from accel.cpu.executor import CpuExecutor
     from kernels.specs.program import Program
+
+
+@dataclass(frozen=True)
+class AheadOfUse:
+    """Kernels that are ready, how many of them were not in the cache, and where it is."""
+
+    num_kernels: int
+    num_compiled: int
+    choice: kernel_cache.Choice
 
 
 class CpuBackend:
@@ -33,13 +44,28 @@ class CpuBackend:
 
     def compile(self, program: Program, limits: Limits, progress: Progress) -> CpuExecutor:
         """Pack weights, compile kernels, take memory. Raises: UnsupportedProgram, OutOfMemory."""
-        try:
-            kernel_cache.configure(self._kernel_cache_dir, self._isa)
-        except KernelError as error:
-            raise UnsupportedProgram(self.name, f"this program: {error}") from error
+        self._configure("this program")
         from accel.cpu.assembly import assemble  # imports numba, for what was just configured
 
         return assemble(program, limits, progress)
+
+    def compile_ahead(self, quants: Iterable[str] | None, progress: Progress) -> AheadOfUse:
+        """Compile what models in these weight formats may need (None: in any), or find it in the cache.
+
+        Raises: UnsupportedProgram, for an instruction set that cannot be had.
+        """
+        choice = self._configure("compiling ahead")
+        from accel.cpu.compiling import cache_misses, compile_ahead
+
+        before = cache_misses()
+        total = compile_ahead(quants, lambda share: progress("compiling kernels", share))
+        return AheadOfUse(total, cache_misses() - before, choice)
+
+    def _configure(self, what: str) -> kernel_cache.Choice:
+        try:
+            return kernel_cache.configure(self._kernel_cache_dir, self._isa)
+        except KernelError as error:
+            raise UnsupportedProgram(self.name, f"{what}: {error}") from error
 
 
 def kernel_cache_misses() -> int:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from numba import cfunc
 
 from kernels.cpu import attention, attention_plan, combine, elementwise, norm, quantise, rope
-from kernels.cpu.formats import ENTRIES
+from kernels.cpu.formats import ENTRIES, FORMATS
 from kernels.cpu.machine import RUN_SIGNATURE, read_counter, run
+from kernels.cpu.pack import compile_format, repack_functions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -48,6 +49,29 @@ def compile_kernels(names: Iterable[str], report: Callable[[float], None]) -> No
     run.compile(RUN_SIGNATURE)
 
 
+def compile_ahead(quants: Iterable[str] | None, report: Callable[[float], None]) -> int:
+    """Compile what models in these weight formats may need (None: in any); the number of kernels.
+
+    Formats that no kernel computes with are left out. report(share done).
+    """
+    formats = [FORMATS[name] for name in (FORMATS if quants is None else quants) if name in FORMATS]
+    for done, fmt in enumerate(formats):
+        report(0.3 * done / len(formats))
+        compile_format(fmt)
+    theirs = {fmt.name.lower() for fmt in formats}
+    others = {fmt.name.lower() for fmt in FORMATS.values()} - theirs
+    names = [name for name in _KERNELS if _fits(name, others)]
+    compile_kernels(names, lambda share: report(0.3 + 0.7 * share))
+    report(1.0)
+    return len(names) + len(formats)
+
+
+def _fits(kernel: str, other_formats: set[str]) -> bool:
+    """Whether a kernel is called by op records, and not made for one of the other formats."""
+    kind, _, rest = kernel.partition("_")
+    return kind != "repack" and rest not in other_formats
+
+
 def kernel_address(name: str) -> int:
     return int(_compiled[name].address)
 
@@ -55,5 +79,6 @@ def kernel_address(name: str) -> int:
 def cache_misses() -> int:
     """How many functions this process has compiled because the cache on disk did not have them."""
     kernels = sum(not kernel.cache_hits for kernel in _compiled.values())
-    functions = sum(sum(f.stats.cache_misses.values()) for f in (run, read_counter))
+    compiled = (run, read_counter, *repack_functions())
+    functions = sum(sum(f.stats.cache_misses.values()) for f in compiled)
     return kernels + functions

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -91,6 +91,16 @@ def compile_repacking(weights: Iterable[Weight]) -> None:
     for weight in weights:
         for part in weight.parts:
             _repack_function(_format_of(part, weight.name))
+
+
+def compile_format(fmt: Format) -> None:
+    """Compile (or load) what packs weights of this format."""
+    _repack_function(fmt)
+
+
+def repack_functions() -> tuple[Any, ...]:
+    """All that this process has compiled or loaded: numba's dispatchers."""
+    return tuple(_compiled.values())
 
 
 def pack_weight(weight: Weight, memory: Memory, pool: Executor) -> tuple[PackedPart, ...]:
