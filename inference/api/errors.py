@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import msgspec
+from django.db import utils as database
 
 from inference import control
 from inference.engine import errors as engine
@@ -167,6 +168,9 @@ RULES: Mapping[type[BaseException], Rule] = {
 }
 UNEXPECTED = Rule(500, _SERVER, "internal_error")
 _UNEXPECTED_MESSAGE = "The server failed to answer this request; its log has the reason."
+# Locked for longer than its timeout, full, or gone: it may be back in a moment. Logged like the unexpected.
+NO_DATABASE = Rule(503, _SERVER, "database_unavailable")
+_NO_DATABASE_MESSAGE = "The server's database cannot be used right now; retry shortly."
 FORBIDDEN = Rule(403, "permission_error", "forbidden")
 _FORBIDDEN_MESSAGE = "The login's CSRF token is missing or wrong; use an API key instead."
 
@@ -203,6 +207,9 @@ def is_expected(error: BaseException) -> bool:
 def translate(error: BaseException) -> Failure:
     """The failure a client sees. An error unknown to the table tells nothing about itself."""
     rule = next((RULES[cls] for cls in type(error).__mro__ if cls in RULES), None)
+    if isinstance(error, database.OperationalError):
+        body = envelope(NO_DATABASE, _NO_DATABASE_MESSAGE, None)
+        return Failure(503, body, {"Retry-After": "5"})
     if rule is None:
         return Failure(500, envelope(UNEXPECTED, _UNEXPECTED_MESSAGE, None))
     param = getattr(error, rule.param_from) if rule.param_from else rule.param
