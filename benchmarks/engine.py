@@ -90,8 +90,8 @@ def main() -> None:
     models = [bench(model, cases, args.peer, args.threads, args.rounds) for model, cases in plan]
     report = {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "commit": _output("git", "rev-parse", "--short", "HEAD"),
-        "cpu": _cpu_name(),
+        "commit": commit(),
+        "cpu": cpu_name(),
         "threads": args.threads,
         "ceiling": json.loads(
             _output(sys.executable, "-m", "benchmarks.ceiling", str(args.threads))
@@ -125,7 +125,11 @@ def _output(*command: str) -> str:
     ).stdout.strip()
 
 
-def _cpu_name() -> str:
+def commit() -> str:
+    return _output("git", "rev-parse", "--short", "HEAD")
+
+
+def cpu_name() -> str:
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     return next(
         (line.split(":")[1].strip() for line in lines if line.startswith("model name")), "unknown"

@@ -12,12 +12,14 @@ from typing import Any
 from benchmarks.measured import ROOT
 
 PAGE = ROOT / "docs" / "benchmarks.md"
+RESULTS = ROOT / "benchmarks" / "results"
 HEAD = """# Benchmarks
 
 `make bench` keeps this engine and llama.cpp loaded side by side and measures them in turn, case by case, on
 the same file and cores; each figure is the median of the rounds, each ratio the median of the rounds'
 ratios. Ours are taken through a replica's worker, with scheduling, greedy sampling and streams; llama.cpp's
-are `llama_decode` alone. `make bench-serve` loads a whole server. Machines like these are noisy: ratios
+are `llama_decode` alone. `make bench-serve` loads a whole server: eight streams through HTTP beside the same
+eight sequences in an engine alone, then 200 streams held for minutes. Machines like these are noisy: ratios
 travel, absolute figures do not.
 """
 
@@ -56,11 +58,42 @@ def run_of(report: dict[str, Any], name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def page(results: list[Path]) -> str:
-    runs = [run_of(json.loads(path.read_text()), path.name) for path in results]
+def serving_run_of(report: dict[str, Any], name: str) -> str:
+    """One run of a whole server: what it promises, and what was seen."""
+    load, eight = report["load"], report["eight_streams"]
+    lines = [
+        f"## Serving, run of {report['date'][:16]}",
+        "",
+        f"Commit `{report['commit']}`, {report['cpu']}, {report['threads']} threads, Python"
+        f" {report['python']}, {report['model']}: {report['streams']} streams held for"
+        f" {load['seconds']:.0f} s, {report['at_the_door']} clients more, the clients on the same cores."
+        f" Source: `benchmarks/results/{name}`.",
+        "",
+        "| promise | seen | kept |",
+        "|---|---|---|",
+    ]
+    lines += [
+        f"| {each['must']} | {each['seen']} | {'yes' if each['held'] else '**no**'} |"
+        for each in report["verdicts"]
+    ]
+    lines += [
+        "",
+        f"Eight streams: {eight['http_tok_s']} tok/s through HTTP, {eight['engine_tok_s']} in the engine"
+        f" alone. Under load: {load['tokens_per_s']} tok/s, {load['long_prompts']} prompts of 2,000 tokens,"
+        f" gaps between tokens {load['gap_ms']['0.5']} ms (median) and {load['gap_ms']['0.99']} ms (p99),"
+        f" first token after {load['ttft_s']['0.5']} s (median, the queue included).",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def page(results: Path) -> str:
+    """Of all results files of a folder, the newest first, serving before the engine."""
+    serving = sorted(results.glob("*-serve.json"), reverse=True)
+    engine = sorted(results.glob("*-engine.json"), reverse=True)
+    runs = [serving_run_of(json.loads(path.read_text()), path.name) for path in serving]
+    runs += [run_of(json.loads(path.read_text()), path.name) for path in engine]
     return "\n".join([HEAD, *runs])
 
 
 if __name__ == "__main__":
-    found = sorted((ROOT / "benchmarks" / "results").glob("*-engine.json"), reverse=True)
-    PAGE.write_text(page(found))
+    PAGE.write_text(page(RESULTS))
