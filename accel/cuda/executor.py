@@ -1,4 +1,4 @@
-"""A program on its dies: runs steps, one stage after another, and fetches the logits.
+"""A program on its dies: runs steps, part by part and stage by stage, and fetches the logits.
 
 Owns the order of a step and what crosses between dies; knows no op. Used by one thread at a time.
 """
@@ -13,6 +13,7 @@ import numpy as np
 from accel.backend import MemoryUse
 from accel.cuda.peer import Crossing
 from accel.cuda.plan import Counts
+from accel.cuda.step_parts import step_parts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,26 +52,37 @@ class CudaExecutor:
 
     def step(self, batch: StepBatch) -> npt.NDArray[np.float32]:
         """Run the step; returns logits (L, vocab_size) f32, valid until the next. Raises: DieFailed."""
-        num_rows, num_logit_rows = len(batch.tokens), len(batch.logit_rows)
-        assert 0 < num_rows <= self._limits.max_rows
-        assert num_logit_rows <= self._limits.max_logit_rows
-        num_runs = int(batch.positions.max()) // self._run_len + 1
-        counts = Counts(num_rows, num_logit_rows, num_runs)
-        for stage in self._stages:
-            with stage.die.current():
-                stage.send_inputs(batch)
+        assert 0 < len(batch.tokens) <= self._limits.max_rows
+        assert len(batch.logit_rows) <= self._limits.max_logit_rows
+        num_logits = 0
+        for part, rows in enumerate(step_parts(batch, len(self._stages))):
+            self._run(part, rows)
+            num_logits += self._fetch(rows, num_logits)
+        last = self._stages[-1].die
+        with last.current():
+            last.synchronize()
+        return self._logits[:num_logits, : self._vocab_size]
+
+    def _run(self, part: int, rows: StepBatch) -> None:
+        """Put the launches of some rows of the step in the streams of all dies."""
+        num_runs = int(rows.positions.max()) // self._run_len + 1
+        counts = Counts(len(rows.tokens), len(rows.logit_rows), num_runs)
         for i, stage in enumerate(self._stages):
             with stage.die.current():
+                stage.send_inputs(part, rows)
+                if i:
+                    self._cross(i - 1, counts.num_rows)
                 stage.run(counts)
-            if i < len(self._crossings):
-                self._cross(i, num_rows)
-        last = self._stages[-1]
-        logits = self._logits[:num_logit_rows]
-        with last.die.current():
-            if num_logit_rows:
+
+    def _fetch(self, rows: StepBatch, at: int) -> int:
+        """Let the rows' logits follow at row `at` of the result; returns how many there are."""
+        num_rows = len(rows.logit_rows)
+        if num_rows:
+            last = self._stages[-1]
+            with last.die.current():
+                logits = self._logits[at : at + num_rows]
                 last.die.copy_out(logits, last.address(last.plan.lowered.output))
-            last.die.synchronize()
-        return logits[:, : self._vocab_size]
+        return num_rows
 
     def close(self) -> None:
         """Give the dies back. Safe to call twice, from any thread, whatever state the dies are in."""

@@ -65,10 +65,13 @@ class _Prepared:
 
 
 class Stage:
-    """Loaded by `load`, then run step by step. `use_graphs`: where the driver has them."""
+    """Loaded by `load`, then run step by step, each in up to num_parts parts.
 
-    def __init__(self, die: Die, plan: StagePlan, *, use_graphs: bool = True) -> None:
-        self.die, self.plan, self._use_graphs = die, plan, use_graphs
+    use_graphs: replay shapes that come again, where the driver can.
+    """
+
+    def __init__(self, die: Die, plan: StagePlan, num_parts: int, *, use_graphs: bool) -> None:
+        self.die, self.plan, self._num_parts, self._use_graphs = die, plan, num_parts, use_graphs
         self._modules = Modules(die)
         self._addresses: dict[Area, int] = {}
         self._prepared: dict[Counts, _Prepared] = {}
@@ -95,17 +98,18 @@ class Stage:
                     rows.upload(self._addresses[rows.area], upload.send)
                 for offset, values in plan.vectors.arrays():
                     upload.send(self._addresses[plan.vectors.area] + offset, values)
-            inputs = self.die.pinned((plan.inputs.num_values,), np.int32)
-            self._inputs = inputs.array
+            shape = (self._num_parts, plan.inputs.num_values)
+            self._inputs = self.die.pinned(shape, np.int32).array
             self._inputs.fill(0)
 
     def address(self, at: At) -> int:
         return self._addresses[at.area] + at.offset
 
-    def send_inputs(self, batch: StepBatch) -> None:
-        """Copy a step's inputs to the die. The step before must have run to its end."""
-        self.plan.inputs.fill(self._inputs, batch)
-        self.die.copy_in(self._addresses[self.plan.inputs.area], self._inputs)
+    def send_inputs(self, part: int, rows: StepBatch) -> None:
+        """Copy what the step's part `part` brings. The step before must have run to its end."""
+        inputs = self._inputs[part]
+        self.plan.inputs.fill(inputs, rows)
+        self.die.copy_in(self._addresses[self.plan.inputs.area], inputs)
 
     def run(self, counts: Counts) -> None:
         """Put the launches of one step in the die's stream."""
@@ -134,7 +138,8 @@ class Stage:
         return self._prepared[counts]
 
     def _forget(self) -> None:
-        """Give the graphs back. Nothing of them is running: a step ends when its dies are done."""
+        """Give the graphs back; none may be running."""
+        self.die.synchronize()
         for prepared in self._prepared.values():
             if prepared.graph is not None:
                 prepared.graph.close()
