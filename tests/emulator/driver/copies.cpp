@@ -65,8 +65,12 @@ static CUresult finish_both(CUcontext a, CUcontext b) {
 
 using namespace emulated;
 
-DRIVER_API cuMemcpyHtoD(CUdeviceptr to, const void* from, size_t n) { return copy(die(to), host(from), n, nullptr, true); }
-DRIVER_API cuMemcpyDtoH(void* to, CUdeviceptr from, size_t n) { return copy(host(to), die(from), n, nullptr, true); }
+DRIVER_API cuMemcpyHtoD(CUdeviceptr to, const void* from, size_t n) {
+    return copy(die(to), host(from), n, nullptr, true);
+}
+DRIVER_API cuMemcpyDtoH(void* to, CUdeviceptr from, size_t n) {
+    return copy(host(to), die(from), n, nullptr, true);
+}
 DRIVER_API cuMemcpyDtoD(CUdeviceptr to, CUdeviceptr from, size_t n) {
     return copy(die(to), die(from), n, nullptr, false);
 }
@@ -79,11 +83,13 @@ DRIVER_API cuMemcpyDtoHAsync(void* to, CUdeviceptr from, size_t n, CUstream stre
 DRIVER_API cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t n, CUstream stream) {
     return copy(die(to), die(from), n, stream, false);
 }
-DRIVER_API cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t n) {
+DRIVER_API cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
+                        size_t n) {
     if (CUresult error = finish_both(to_context, from_context)) return error;
     return copy(die(to), die(from), n, nullptr, true, true);
 }
-DRIVER_API cuMemcpyPeerAsync(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t n, CUstream stream) {
+DRIVER_API cuMemcpyPeerAsync(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t n,
+                             CUstream stream) {
     return copy(die(to), die(from), n, stream, false, true);
 }
 

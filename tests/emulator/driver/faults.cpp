@@ -58,7 +58,8 @@ static const char* plain_words(CUresult error) {
         case CUDA_ERROR_CONTEXT_IS_DESTROYED: return "context is destroyed";
         case CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED: return "peer access is already enabled";
         case CUDA_ERROR_PEER_ACCESS_NOT_ENABLED: return "peer access has not been enabled";
-        case CUDA_ERROR_PEER_ACCESS_UNSUPPORTED: return "peer access is not supported between these two devices";
+        case CUDA_ERROR_PEER_ACCESS_UNSUPPORTED:
+            return "peer access is not supported between these two devices";
         case CUDA_ERROR_MISALIGNED_ADDRESS: return "misaligned address";
         case CUDA_ERROR_LAUNCH_FAILED: return "unspecified launch failure";
         case CUDA_ERROR_NOT_SUPPORTED: return "operation not supported";

@@ -16,7 +16,8 @@ DRIVER_API cuStreamBeginCapture(CUstream handle, CUstreamCaptureMode) {
     TURN_WITH_CONTEXT(turn);
     Stream* stream = emulator().streams.find(handle);
     if (!stream || stream->capture)
-        return explain(CUDA_ERROR_INVALID_VALUE, "a capture wants a stream of its own that is not captured yet");
+        return explain(CUDA_ERROR_INVALID_VALUE,
+                       "a capture wants a stream of its own that is not captured yet");
     stream->capture = std::make_unique<Graph>();
     return CUDA_SUCCESS;
 }

@@ -58,7 +58,8 @@ static CUresult run_kernel(const Function& function, LaunchRecord record, const 
     int number = sigsetjmp(before_kernel, 1);
     if (number == SIGSEGV || number == SIGBUS)
         return explain(CUDA_ERROR_ILLEGAL_ADDRESS, "kernel %s touched %p", name, fault_address);
-    if (number == SIGFPE) return explain(CUDA_ERROR_LAUNCH_FAILED, "kernel %s divided an integer by zero", name);
+    if (number == SIGFPE)
+        return explain(CUDA_ERROR_LAUNCH_FAILED, "kernel %s divided an integer by zero", name);
     if (number) return explain(CUDA_ERROR_LAUNCH_FAILED, "kernel %s came to a trap", name);
     int result = function.entry(&record);
     if (result == LAUNCH_OK) return CUDA_SUCCESS;
@@ -102,9 +103,9 @@ static bool is_launchable(const LaunchRecord& r) {
 
 using namespace emulated;
 
-DRIVER_API cuLaunchKernel(CUfunction handle, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                          unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream_handle,
-                          void** parameters, void** extra) {
+DRIVER_API cuLaunchKernel(CUfunction handle, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                          unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                          CUstream stream_handle, void** parameters, void** extra) {
     TURN_WITH_CONTEXT(turn);
     Context& context = *turn.context;
     Function* function = emulator().functions.find(handle);
@@ -120,14 +121,16 @@ DRIVER_API cuLaunchKernel(CUfunction handle, unsigned grid_x, unsigned grid_y, u
     record.dynamic_shared_bytes = shared_bytes;
     record.reversed = emulator().settings.is_reversed;
     if (!is_launchable(record))
-        return explain(CUDA_ERROR_INVALID_VALUE, "kernel %s: grid %u,%u,%u of %u,%u,%u threads with %u shared bytes",
-                       function->name.c_str(), grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes);
+        return explain(
+            CUDA_ERROR_INVALID_VALUE, "kernel %s: grid %u,%u,%u of %u,%u,%u threads with %u shared bytes",
+            function->name.c_str(), grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes);
     std::string arguments = packed_arguments(extra);
     if (CUresult error = check_arguments(context, arguments)) return context.fault = error;
     bool fails = is_to_fail(EMULATOR_LAUNCH);
     return submit(context, *stream, [function = *function, record, arguments, fails] {
         if (fails)
-            return explain(CUDA_ERROR_LAUNCH_FAILED, "this launch of %s was made to fail", function.name.c_str());
+            return explain(CUDA_ERROR_LAUNCH_FAILED, "this launch of %s was made to fail",
+                           function.name.c_str());
         return run_kernel(function, record, arguments);
     });
 }

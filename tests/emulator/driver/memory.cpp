@@ -11,8 +11,8 @@
 namespace emulated {
 
 constexpr size_t PAGE_BYTES = 4096;
-constexpr size_t ALIGNMENT = 256;       // as cuMemAlloc promises
-constexpr size_t GRANULE_BYTES = 512;   // what an allocation is charged in
+constexpr size_t ALIGNMENT = 256;      // as cuMemAlloc promises
+constexpr size_t GRANULE_BYTES = 512;  // what an allocation is charged in
 constexpr size_t RESERVED_BYTES = 1ull << 43;
 constexpr int UNDEFINED = 0xff;  // a NaN as a float, -1 as an integer
 
@@ -20,11 +20,12 @@ static size_t rounded(size_t num_bytes, size_t unit) { return (num_bytes + unit 
 static size_t charged(size_t num_bytes) { return rounded(num_bytes, GRANULE_BYTES); }
 
 static char *next = nullptr, *end = nullptr;  // what is left of the reserved range
-static char* first_of_run = nullptr;           // addresses below are of before the last reset
+static char* first_of_run = nullptr;          // addresses below are of before the last reset
 
 static char* map_pages(size_t num_bytes) {
     if (!next) {
-        void* range = mmap(nullptr, RESERVED_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        void* range =
+            mmap(nullptr, RESERVED_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (range == MAP_FAILED) return nullptr;
         next = static_cast<char*>(range);
         end = next + RESERVED_BYTES;
@@ -36,7 +37,9 @@ static char* map_pages(size_t num_bytes) {
     return pages;
 }
 
-static char* pages_of(CUdeviceptr address) { return reinterpret_cast<char*>(address / PAGE_BYTES * PAGE_BYTES); }
+static char* pages_of(CUdeviceptr address) {
+    return reinterpret_cast<char*>(address / PAGE_BYTES * PAGE_BYTES);
+}
 static size_t page_bytes(size_t size_bytes) { return rounded(rounded(size_bytes, ALIGNMENT), PAGE_BYTES); }
 
 static CUresult allocate(CUdeviceptr* out, size_t num_bytes, Context& context, MemoryKind kind) {
@@ -44,8 +47,8 @@ static CUresult allocate(CUdeviceptr* out, size_t num_bytes, Context& context, M
     if (!num_bytes) return CUDA_ERROR_INVALID_VALUE;
     if (is_to_fail(EMULATOR_ALLOCATION)) return CUDA_ERROR_OUT_OF_MEMORY;
     size_t taken = e.used_bytes[context.die] + e.external_bytes[context.die];
-    if (kind == MemoryKind::die && (num_bytes > e.settings.memory_bytes ||
-                                    taken + charged(num_bytes) > e.settings.memory_bytes))
+    if (kind == MemoryKind::die &&
+        (num_bytes > e.settings.memory_bytes || taken + charged(num_bytes) > e.settings.memory_bytes))
         return CUDA_ERROR_OUT_OF_MEMORY;
     char* pages = map_pages(page_bytes(num_bytes));
     if (!pages) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -81,7 +84,8 @@ static CUresult release(CUdeviceptr address, MemoryKind kind) {
     Emulator& e = emulator();
     auto found = e.allocations.find(address);
     if (found == e.allocations.end())
-        return address && address < reinterpret_cast<CUdeviceptr>(first_of_run) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+        return address && address < reinterpret_cast<CUdeviceptr>(first_of_run) ? CUDA_SUCCESS
+                                                                                : CUDA_ERROR_INVALID_VALUE;
     if (found->second.kind != kind) return CUDA_ERROR_INVALID_VALUE;
     unmap(address, found->second);
     e.allocations.erase(found);
@@ -104,13 +108,16 @@ bool is_page_locked(CUdeviceptr address) {
 CUresult check_range(const Context& context, CUdeviceptr address, size_t num_bytes, bool any_die) {
     if (!num_bytes) return CUDA_SUCCESS;
     auto found = find_allocation(address);
-    if (found == emulator().allocations.end() || address + num_bytes > found->first + found->second.size_bytes)
-        return explain(CUDA_ERROR_INVALID_VALUE, "%zu bytes at %#llx lie in no allocation", num_bytes, address);
+    if (found == emulator().allocations.end() ||
+        address + num_bytes > found->first + found->second.size_bytes)
+        return explain(CUDA_ERROR_INVALID_VALUE, "%zu bytes at %#llx lie in no allocation", num_bytes,
+                       address);
     const Allocation& a = found->second;
-    bool own = a.kind == MemoryKind::host || a.kind == MemoryKind::registered_host || a.context->die == context.die;
+    bool own =
+        a.kind == MemoryKind::host || a.kind == MemoryKind::registered_host || a.context->die == context.die;
     if (any_die || own || context.peers.count(a.context->handle)) return CUDA_SUCCESS;
-    return explain(CUDA_ERROR_INVALID_VALUE, "memory of die %d is used on die %d without peer access", a.context->die,
-                   context.die);
+    return explain(CUDA_ERROR_INVALID_VALUE, "memory of die %d is used on die %d without peer access",
+                   a.context->die, context.die);
 }
 
 void release_allocations(const Context* owner) {
@@ -183,7 +190,7 @@ DRIVER_API cuMemHostGetFlags(unsigned* flags, void*) {
 DRIVER_API cuMemHostRegister(void* address, size_t num_bytes, unsigned) {
     TURN_WITH_CONTEXT(turn);
     emulator().allocations[reinterpret_cast<CUdeviceptr>(address)] = {num_bytes, turn.context,
-                                                                     MemoryKind::registered_host};
+                                                                      MemoryKind::registered_host};
     return CUDA_SUCCESS;
 }
 

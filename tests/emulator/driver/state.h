@@ -52,7 +52,8 @@ public:
     }
     template <class Predicate>
     void remove_if(Predicate predicate) {
-        for (auto i = live_.begin(); i != live_.end();) i = predicate(*i->second) ? live_.erase(i) : std::next(i);
+        for (auto i = live_.begin(); i != live_.end();)
+            i = predicate(*i->second) ? live_.erase(i) : std::next(i);
     }
     template <class Visit>
     void for_each(Visit visit) {
@@ -122,7 +123,8 @@ struct Emulator {
     std::recursive_mutex lock;
     EmulatorSettings settings;
     bool initialised = false;
-    uint64_t counts[EMULATOR_NUM_KINDS] = {}, fail_at[EMULATOR_NUM_KINDS] = {}, fail_until[EMULATOR_NUM_KINDS] = {};
+    uint64_t counts[EMULATOR_NUM_KINDS] = {}, fail_at[EMULATOR_NUM_KINDS] = {},
+             fail_until[EMULATOR_NUM_KINDS] = {};
     size_t used_bytes[EMULATOR_MAX_DIES] = {}, external_bytes[EMULATOR_MAX_DIES] = {};
     CUcontext primary[EMULATOR_MAX_DIES] = {};
     bool is_broken[EMULATOR_MAX_DIES] = {};
@@ -149,9 +151,9 @@ struct Turn {
 #define TURN_WITH_CONTEXT(turn) \
     Turn turn;                  \
     if (turn.refused) return turn.refused
-#define TURN_WITH_DIE(turn, die)                                       \
-    Turn turn;                                                         \
-    if (!emulator().initialised) return CUDA_ERROR_NOT_INITIALIZED;    \
+#define TURN_WITH_DIE(turn, die)                                    \
+    Turn turn;                                                      \
+    if (!emulator().initialised) return CUDA_ERROR_NOT_INITIALIZED; \
     if ((die) < 0 || (die) >= int(emulator().settings.num_dies)) return CUDA_ERROR_INVALID_DEVICE
 
 // faults.cpp

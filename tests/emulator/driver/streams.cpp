@@ -55,8 +55,10 @@ CUresult submit(Context& context, Stream& stream, Operation operation) {
     }
     // The default stream and the others (but for non-blocking ones) wait for each other.
     CUresult error = CUDA_SUCCESS;
-    if (&stream == &context.default_stream) error = run_context(context, true);
-    else if (!(stream.flags & CU_STREAM_NON_BLOCKING)) error = run_stream(context.default_stream);
+    if (&stream == &context.default_stream)
+        error = run_context(context, true);
+    else if (!(stream.flags & CU_STREAM_NON_BLOCKING))
+        error = run_stream(context.default_stream);
     if (error) return error;
     stream.queue.push_back(std::move(operation));
     stream.num_submitted++;

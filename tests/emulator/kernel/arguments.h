@@ -60,8 +60,8 @@ int launch(void (*kernel)(Arguments...), const LaunchRecord& record) {
 
 }  // namespace emulated
 
-#define EMULATED_ENTRY(name)                                                                              \
-    extern "C" __attribute__((visibility("default"))) int emulated_launch_##name(                         \
-        const emulated::LaunchRecord* record) {                                                           \
-        return emulated::launch(name, *record);                                                           \
+#define EMULATED_ENTRY(name)                                                      \
+    extern "C" __attribute__((visibility("default"))) int emulated_launch_##name( \
+        const emulated::LaunchRecord* record) {                                   \
+        return emulated::launch(name, *record);                                   \
     }

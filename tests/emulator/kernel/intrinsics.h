@@ -32,10 +32,14 @@ T warp_op(int line, WarpOp op, unsigned mask, T value, int offset, int width = W
 #define __syncthreads() emulated::leave(emulated::State::at_barrier, __LINE__)
 #define EMULATED_SYNCWARP(mask, ...) ((void)emulated::warp_op(__LINE__, emulated::WarpOp::sync, (mask), 0, 0))
 #define __syncwarp(...) EMULATED_SYNCWARP(__VA_ARGS__ __VA_OPT__(, ) 0xffffffffu, 0)
-#define __shfl_sync(mask, ...) emulated::warp_op(__LINE__, emulated::WarpOp::shuffle_index, (mask), __VA_ARGS__)
-#define __shfl_up_sync(mask, ...) emulated::warp_op(__LINE__, emulated::WarpOp::shuffle_up, (mask), __VA_ARGS__)
-#define __shfl_down_sync(mask, ...) emulated::warp_op(__LINE__, emulated::WarpOp::shuffle_down, (mask), __VA_ARGS__)
-#define __shfl_xor_sync(mask, ...) emulated::warp_op(__LINE__, emulated::WarpOp::shuffle_xor, (mask), __VA_ARGS__)
+#define __shfl_sync(mask, ...) \
+    emulated::warp_op(__LINE__, emulated::WarpOp::shuffle_index, (mask), __VA_ARGS__)
+#define __shfl_up_sync(mask, ...) \
+    emulated::warp_op(__LINE__, emulated::WarpOp::shuffle_up, (mask), __VA_ARGS__)
+#define __shfl_down_sync(mask, ...) \
+    emulated::warp_op(__LINE__, emulated::WarpOp::shuffle_down, (mask), __VA_ARGS__)
+#define __shfl_xor_sync(mask, ...) \
+    emulated::warp_op(__LINE__, emulated::WarpOp::shuffle_xor, (mask), __VA_ARGS__)
 #define __ballot_sync(mask, predicate) \
     emulated::warp_op(__LINE__, emulated::WarpOp::ballot, (mask), unsigned(!!(predicate)), 0)
 #define __any_sync(mask, predicate) int(__ballot_sync(mask, predicate) != 0)

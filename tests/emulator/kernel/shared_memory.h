@@ -26,7 +26,7 @@ static int find_shared_memory(dl_phdr_info* library, size_t, void* out) {
     bool ours = false;
     const ElfW(Phdr)* thread_local_part = nullptr;
     for (int i = 0; i < library->dlpi_phnum; i++) {
-        const ElfW(Phdr)& part = library->dlpi_phdr[i];
+        const ElfW(Phdr) & part = library->dlpi_phdr[i];
         uintptr_t start = library->dlpi_addr + part.p_vaddr;
         if (part.p_type == PT_LOAD && start <= here && here < start + part.p_memsz) ours = true;
         if (part.p_type == PT_TLS) thread_local_part = &part;
@@ -71,7 +71,8 @@ static void undefine_shared_memory(unsigned dynamic_bytes) {
 
 static bool shared_memory_overrun(unsigned dynamic_bytes) {
     const char* dynamic = emulated_dynamic_shared();
-    for (unsigned i = dynamic_bytes; dynamic && i < DYNAMIC_SHARED_BYTES && i < dynamic_bytes + OVERRUN_BYTES; i++)
+    for (unsigned i = dynamic_bytes; dynamic && i < DYNAMIC_SHARED_BYTES && i < dynamic_bytes + OVERRUN_BYTES;
+         i++)
         if (dynamic[i] != char(0xff)) return true;
     return false;
 }

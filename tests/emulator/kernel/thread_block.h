@@ -128,7 +128,8 @@ static bool advance_warp(Thread* warp, int lanes) {
         unsigned together = 0;
         for (int lane = 0; lane < lanes; lane++) {
             const Thread& t = warp[lane];
-            if (t.state == State::in_warp_op && t.line == leader.line && t.op == leader.op && t.mask == leader.mask)
+            if (t.state == State::in_warp_op && t.line == leader.line && t.op == leader.op &&
+                t.mask == leader.mask)
                 together |= 1u << lane;
         }
         if (together == (lanes == WARP_LANES ? leader.mask : leader.mask & ((1u << lanes) - 1))) {
@@ -136,7 +137,8 @@ static bool advance_warp(Thread* warp, int lanes) {
             return true;
         }
         if (together & ~leader.mask) {
-            fault(LAUNCH_FAULT, "line %d: a lane takes part in a warp operation whose mask %#x does not name it",
+            fault(LAUNCH_FAULT,
+                  "line %d: a lane takes part in a warp operation whose mask %#x does not name it",
                   leader.line, leader.mask);
             return false;
         }
@@ -163,7 +165,8 @@ static void pass_barrier() {
     for (int i = 0; i < block_state.size; i++) {
         Thread& t = block_state.threads[i];
         if (t.state == State::in_warp_op) {
-            fault(LAUNCH_FAULT, "line %d: thread %d waits for lanes (mask %#x) that do not come", t.line, i, t.mask);
+            fault(LAUNCH_FAULT, "line %d: thread %d waits for lanes (mask %#x) that do not come", t.line, i,
+                  t.mask);
             return;
         }
         if (t.state != State::at_barrier) continue;
