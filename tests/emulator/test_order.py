@@ -57,6 +57,18 @@ def test_a_stream_that_waits_for_an_event_reads_what_it_brings(lazy) -> None:
     assert host[0] == 2
 
 
+def test_an_event_of_an_ended_context_holds_nobody_up(lazy) -> None:
+    """Its work has run by then: the end of a context waits for it."""
+    stream = lazy.Stream()
+    with context(1) as other:
+        event = lazy.Event()
+        event.record(lazy.Stream())
+        other.pop()
+        stream.wait_for_event(event)
+        other.push()
+    stream.synchronize()
+
+
 def test_an_event_passes_after_some_questions(lazy) -> None:
     stream, event = lazy.Stream(), lazy.Event()
     kept = doubled_in(lazy, stream)

@@ -40,7 +40,7 @@ void destroy_context(CUcontext handle) {
     e.functions.remove_if([=](const Function& f) { return f.module->context == context; });
     e.modules.remove_if([=](const Module& m) { return m.context == context; });
     release_allocations(context);
-    e.events.remove_if([=](const Event& v) { return v.context == context; });
+    e.events.remove_if([=](const Event& v) { return v.context == handle; });
     e.streams.remove_if([=](const Stream& s) { return s.context == context; });
     e.used_bytes[context->die] -= e.settings.context_bytes;
     if (e.primary[context->die] == handle) e.primary[context->die] = nullptr;

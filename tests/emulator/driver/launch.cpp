@@ -15,8 +15,13 @@ constexpr unsigned MAX_THREADS = 1024, MAX_DEPTH = 64, MAX_GRID_YZ = 65535, MAX_
 
 static sigjmp_buf before_kernel;
 static const void* fault_address;
+static thread_local bool runs_a_kernel = false;
 
 static void on_signal(int number, siginfo_t* info, void*) {
+    if (!runs_a_kernel) {  // somebody else's fault, in another thread: let it end the process as it would
+        signal(number, SIG_DFL);
+        return;
+    }
     fault_address = info->si_addr;
     siglongjmp(before_kernel, number);
 }
@@ -41,8 +46,10 @@ public:
         action.sa_sigaction = on_signal;
         action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
         for (int i = 0; i < 4; i++) sigaction(NUMBERS[i], &action, &before_[i]);
+        runs_a_kernel = true;
     }
     ~SignalGuard() {
+        runs_a_kernel = false;
         for (int i = 0; i < 4; i++) sigaction(NUMBERS[i], &before_[i], nullptr);
     }
 };

@@ -82,8 +82,8 @@ struct Stream {
 
 struct Event {
     CUstream stream = nullptr;
-    Context* context = nullptr;
-    uint64_t target = 0;  // passed once its stream has finished this many operations
+    CUcontext context = nullptr;  // of the last record, else of its making; it may end before a wait runs
+    uint64_t target = 0;          // passed once its stream has finished this many operations
     bool recorded = false, passed = false;
     double passed_s = 0;
 };

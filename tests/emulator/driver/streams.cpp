@@ -66,7 +66,8 @@ CUresult submit(Context& context, Stream& stream, Operation operation) {
 }
 
 static CUresult run_event(const Event& event) {
-    Stream* stream = event.context ? find_stream(*event.context, event.stream) : nullptr;
+    Context* context = find_context(event.context);
+    Stream* stream = context ? find_stream(*context, event.stream) : nullptr;
     return !event.recorded || event.passed || !stream ? CUDA_SUCCESS : run_stream(*stream, event.target);
 }
 
@@ -122,7 +123,7 @@ DRIVER_API cuStreamWaitEvent(CUstream handle, CUevent event_handle, unsigned) {
 DRIVER_API cuEventCreate(CUevent* out, unsigned) {
     TURN_WITH_CONTEXT(turn);
     auto event = std::make_unique<Event>();
-    event->context = turn.context;
+    event->context = turn.context->handle;
     *out = emulator().events.add<CUevent>(std::move(event));
     return CUDA_SUCCESS;
 }
@@ -141,7 +142,7 @@ DRIVER_API cuEventRecord(CUevent handle, CUstream stream_handle) {
     Stream* stream = find_stream(*turn.context, stream_handle);
     if (!event || !stream) return CUDA_ERROR_INVALID_HANDLE;
     event->stream = stream_handle;
-    event->context = turn.context;
+    event->context = turn.context->handle;
     event->recorded = true;
     event->passed = false;
     uint64_t target = event->target = stream->num_submitted + 1;
@@ -164,10 +165,11 @@ DRIVER_API cuEventSynchronize(CUevent handle) {
 DRIVER_API cuEventQuery(CUevent handle) {
     Turn turn;
     Event* event = emulator().events.find(handle);
-    if (!event) return CUDA_ERROR_INVALID_HANDLE;
-    if (event->context->fault) return event->context->fault;
+    Context* context = event ? find_context(event->context) : nullptr;
+    if (!context) return CUDA_ERROR_INVALID_HANDLE;
+    if (context->fault) return context->fault;
     if (!event->recorded || event->passed) return CUDA_SUCCESS;
-    Stream* stream = find_stream(*event->context, event->stream);
+    Stream* stream = find_stream(*context, event->stream);
     if (!stream) return CUDA_SUCCESS;
     CUresult error = run_stream(*stream, stream->num_finished + 1);
     return error ? error : CUDA_ERROR_NOT_READY;
