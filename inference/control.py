@@ -79,7 +79,8 @@ def load(request: LoadRequest, actor: str) -> ReplicaStatus:
 
     Raises: RegistryError, ModelError.
     """
-    if request.dies:
+    rooms = selectors.die_rooms(request.name)
+    if request.dies and not rooms:
         raise UnsupportedOption("dies", "this host has no dies; leave it out to load onto the CPU")
     if request.quantize:
         raise UnsupportedOption("quantize", "models are loaded in the quant format of their file")
@@ -89,10 +90,15 @@ def load(request: LoadRequest, actor: str) -> ReplicaStatus:
         artifact = services.artifact_find(request.artifact)
     else:
         raise ArtifactNotFound("")
-    if request.another or not selectors.is_held(artifact, request.name):
-        placement.place_on_host(services.artifact_demand(artifact), available_bytes())
+    if request.another or request.dies or not selectors.is_held(artifact, request.name):
+        demand = services.artifact_demand(artifact)
+        placement.place(demand, rooms, available_bytes(), request.dies)
     replica = services.replica_request(
-        artifact=artifact, served_name=request.name, another=request.another, actor=actor
+        artifact=artifact,
+        served_name=request.name,
+        dies=request.dies,
+        another=request.another,
+        actor=actor,
     )
     if request.wait:
         replica = wait_settled(replica)
@@ -115,7 +121,9 @@ def unload(request: UnloadRequest, actor: str) -> tuple[ReplicaStatus, ...]:
 
 
 def dies() -> DiesStatus:
-    listed = tuple(asdict(die) for die in selectors.dies_overview())
+    listed = tuple(
+        {**asdict(die), "free_bytes": die.free_bytes} for die in selectors.dies_overview()
+    )
     return DiesStatus(listed, "" if listed else selectors.NO_DIES)
 
 
@@ -137,7 +145,7 @@ def status(replica: Replica) -> ReplicaStatus:
         name=replica.served_name,
         state=replica.state,
         reason=replica.failure_reason,
-        dies=tuple(replica.dies),
+        dies=selectors.dies_of(replica),
         phase=replica.phase,
         progress=replica.progress,
     )

@@ -34,7 +34,8 @@ class DieUse:
 
     @property
     def free_bytes(self) -> int:
-        return max(self.budget_bytes - self.external_bytes - self.bound_bytes, 0)
+        taken = self.external_bytes + self.bound_bytes
+        return 0 if self.failure else max(self.budget_bytes - taken, 0)
 
 
 @dataclass(frozen=True)
@@ -73,10 +74,11 @@ def replicas_wanted() -> list[Replica]:
     return list(wanted.select_related("artifact").order_by("created_at", "pk"))
 
 
-def is_wanted(artifact: Artifact, served_name: str) -> bool:
-    """Whether some replica of that file is wanted under that name."""
+def is_wanted(artifact: Artifact, served_name: str, dies: Sequence[int] = ()) -> bool:
+    """Whether some replica of that file is wanted under that name; on just these dies, if any are given."""
     wanted = Replica.objects.filter(wanted=Wanted.LOADED, state__in=LIVE)
-    return wanted.filter(artifact=artifact, served_name=served_name).exists()
+    named = wanted.filter(artifact=artifact, served_name=served_name)
+    return any(not dies or sorted(replica.dies) == sorted(dies) for replica in named)
 
 
 def is_held(artifact: Artifact, served_name: str) -> bool:
@@ -103,6 +105,14 @@ def replicas_overview() -> list[Replica]:
 def any_usable_api_key() -> bool:
     """Whether a key exists that has been neither revoked nor outlived its date."""
     return any(key.is_usable for key in ApiKey.objects.filter(revoked_at__isnull=True))
+
+
+def dies_of(replica: Replica) -> tuple[int, ...]:
+    """The dies it is bound to, else those it was asked for."""
+    held = BindingShare.objects.filter(
+        binding__replica=replica, binding__released_at__isnull=True
+    ).order_by("die__ordinal")
+    return tuple(held.values_list("die__ordinal", flat=True)) or tuple(replica.dies)
 
 
 def bound_bytes_by_die() -> dict[int, int]:

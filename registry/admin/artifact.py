@@ -154,7 +154,7 @@ class ArtifactAdmin(ReadOnlyAdmin):
                 warning=warning,
                 form_class=partial(
                     LoadForm,
-                    has_dies=Die.objects.exists(),
+                    has_dies=Die.objects.filter(present=True).exists(),
                     is_loaded=artifact.replicas.filter(state__in=LIVE).exists(),
                 ),
                 initial={

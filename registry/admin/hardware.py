@@ -38,19 +38,43 @@ class ShareInline(ReadOnlyInline):
 
 @admin.register(Die)
 class DieAdmin(ReadOnlyAdmin):
-    list_display = ("ordinal", "card", "budget", "external", "bound", "failure", "measured_at")
+    list_display = (
+        "ordinal",
+        "card",
+        "pci_address",
+        "budget",
+        "external",
+        "bound",
+        "free",
+        "failure",
+        "measured_at",
+    )
     list_filter = ("card",)
     list_select_related = ("card",)
     inlines = (ShareInline,)
-    fields = ("ordinal", "card", "total", "budget", "external", "bound", "failure", "measured_at")
+    fields = (
+        "ordinal",
+        "card",
+        "pci_address",
+        "uuid",
+        "emulated",
+        "total",
+        "budget",
+        "external",
+        "bound",
+        "free",
+        "failure",
+        "measured_at",
+    )
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        no_dies = "" if Die.objects.exists() else NO_DIES
+        no_dies = "" if Die.objects.filter(present=True).exists() else NO_DIES
         return super().changelist_view(request, {**(extra_context or {}), "no_dies": no_dies})
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         held = Sum("shares__bound_bytes", filter=Q(shares__binding__released_at__isnull=True))
-        rows: QuerySet[Any] = super().get_queryset(request).annotate(held_bytes=held)
+        present = super().get_queryset(request).filter(present=True)
+        rows: QuerySet[Any] = present.annotate(held_bytes=held)
         return rows
 
     @admin.display(description="total", ordering="total_bytes")
@@ -68,3 +92,8 @@ class DieAdmin(ReadOnlyAdmin):
     @admin.display(description="bound", ordering="held_bytes")
     def bound(self, die: Any) -> str:
         return format_bytes(die.held_bytes or 0)
+
+    @admin.display(description="free")
+    def free(self, die: Any) -> str:
+        taken = die.external_bytes + (die.held_bytes or 0)
+        return format_bytes(0 if die.failure else max(die.budget_bytes - taken, 0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 
 import pytest
 from django.contrib.admin import site
@@ -16,12 +17,13 @@ from registry.services import (
     api_key_create,
     audit_record,
     binding_create,
+    dies_record,
     job_open,
     replica_request,
     replica_transition,
 )
 from registry.states import State
-from tests.registry.conftest import ACTOR, GIB
+from tests.registry.conftest import ACTOR, GIB, measured
 
 pytestmark = pytest.mark.django_db
 
@@ -188,3 +190,14 @@ def test_the_audit_trail_is_exported_as_csv(admin_client, db):
     assert head == ["at", "actor", "action", "target", "outcome", "request_id", "detail"]
     assert row[1:5] == [ACTOR, "x", "'=HYPERLINK(1)", "ok"]
     assert row[6] == '{"a": 1}'
+
+
+def test_a_die_that_is_gone_is_not_listed(admin_client, two_cards):
+    dies_record([measured(0, pci_address="0000:05:00.0", failure="fell off the bus")])
+    text = admin_client.get(reverse("admin:registry_die_changelist")).content.decode()
+    assert "0000:05:00.0" in text
+    assert "fell off the bus" in text
+    assert set(re.findall(r"registry/die/(\d+)/change", text)) == {str(two_cards[0].pk)}
+    dies_record([])
+    text = admin_client.get(reverse("admin:registry_die_changelist")).content.decode()
+    assert "No CUDA driver was found" in text

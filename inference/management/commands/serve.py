@@ -18,10 +18,12 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.utils.module_loading import import_string
 
+from accel.errors import AccelError
 from inference.api.metrics import translate_counted
 from inference.http_server.limits import Limits, connections_possible
 from inference.management.command_line import manage_py
 from inference.management.first_login import make_first_admin
+from inference.management.hardware import current_dies
 from inference.management.start_screen import StartScreen
 from inference.model.errors import ModelError
 from inference.pulling import pull_and_register, shown_progress
@@ -81,7 +83,10 @@ class Command(BaseCommand):
         self._refuse_taken_port(host, port)
         if len(options["name"]) > len(options["model"]):
             raise CommandError("There are more --name than --model options.")
-        if options["dies"]:
+        if len(options["dies"]) > len(options["model"]):
+            raise CommandError("There are more --dies than --model options.")
+        dies = [_die_list(text) for text in options["dies"]]
+        if any(dies) and not current_dies():
             raise CommandError("This host has no dies; leave --dies out to load onto the CPU.")
         # Before anything asks for them: what a load needs depends on these too.
         for option, setting in (
@@ -96,10 +101,13 @@ class Command(BaseCommand):
             options["name"][i] if i < len(options["name"]) else artifact.default_served_name
             for i, artifact in enumerate(artifacts)
         ]
+        dies += [()] * (len(artifacts) - len(dies))
         try:
-            for artifact, name in zip(artifacts, names, strict=True):
-                if not selectors.is_wanted(artifact, name):
-                    services.replica_request(artifact=artifact, served_name=name, actor="serve")
+            for artifact, name, on in zip(artifacts, names, dies, strict=True):
+                if not selectors.is_wanted(artifact, name, on):
+                    services.replica_request(
+                        artifact=artifact, served_name=name, dies=on, actor="serve"
+                    )
         except RegistryError as error:
             raise CommandError(str(error)) from error
         needs_key = (
@@ -124,7 +132,7 @@ class Command(BaseCommand):
 
         try:
             supervisor = start_engine(watcher=screen.show, load_first=names)
-        except AlreadyRunning as error:
+        except (AlreadyRunning, AccelError) as error:
             raise CommandError(str(error)) from error
         screen.expect([*names, *(each.served_name for each in selectors.replicas_wanted())])
 
@@ -190,6 +198,16 @@ def _whole(low: int, high: int) -> Callable[[str], int]:
         return int(text)
 
     return parse
+
+
+def _die_list(text: str) -> tuple[int, ...]:
+    """`0,1` -> (0, 1); empty for a model whose dies are left open. Raises: CommandError."""
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not all(part.isdecimal() for part in parts):
+        raise CommandError(
+            f"--dies is {text!r}; it must be die numbers separated by commas, as 0,1."
+        )
+    return tuple(int(part) for part in parts)
 
 
 def _url(host: str, port: int) -> str:

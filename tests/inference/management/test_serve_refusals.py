@@ -32,7 +32,17 @@ def test_a_taken_port_is_named() -> None:
 
 def test_dies_are_refused_where_there_are_none() -> None:
     with pytest.raises(CommandError, match="no dies"):
+        call_command("serve", port=0, model=["alpha"], dies=["0,1"])
+
+
+def test_more_dies_than_models_are_refused() -> None:
+    with pytest.raises(CommandError, match="more --dies"):
         call_command("serve", port=0, dies=["0,1"])
+
+
+def test_dies_that_are_no_numbers_are_refused() -> None:
+    with pytest.raises(CommandError, match="--dies is '0-1'; it must be die numbers"):
+        call_command("serve", port=0, model=["alpha"], dies=["0-1"])
 
 
 def test_more_names_than_models_are_refused() -> None:

@@ -1,0 +1,21 @@
+"""What the commands about dies share: rows that are true, whoever looked last."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.core.management.base import CommandError
+
+from accel.errors import AccelError
+from inference.dies import die_settings, find_dies
+from registry.selectors import DieUse, dies_overview
+from registry.serving_process import server_is_running
+
+
+def current_dies() -> list[DieUse]:
+    """As the running server sees them, else as they are found now. Raises: CommandError."""
+    if not server_is_running():
+        try:
+            find_dies(die_settings(settings.PANTHEON))
+        except AccelError as error:
+            raise CommandError(str(error)) from error
+    return dies_overview()
