@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Bytes = npt.NDArray[np.uint8]
 
-_CHUNK_BYTES = 4 << 20
+_CHUNK_BYTES = 256 << 10  # what is packed at once stays in a core's cache
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     Bytes = npt.NDArray[np.uint8]
+    Words = npt.NDArray[np.uint32]
+    Plane = Bytes | Words
     # quants, highs, scales, supers; None where the format has no such plane
-    Planes = tuple[Bytes, Bytes | None, Bytes | None, Bytes | None]
+    Planes = tuple[Plane, Plane | None, Plane | None, Plane | None]
 
 
-def pack(quant: str, rows: Bytes) -> Planes:
+def pack(quant: str, rows: Bytes) -> tuple[Bytes, Bytes | None, Bytes | None, Bytes | None]:
     """Planes of rows, each one row after another.
 
     Shapes: rows (num_rows, row_bytes) uint8; every plane is flat. Raises: KeyError for a format
@@ -37,31 +39,66 @@ def pack(quant: str, rows: Bytes) -> Planes:
     return _flat(quants), highs, scales, supers
 
 
-def _flat(plane: Bytes) -> Bytes:
+def _flat(plane: Plane) -> Bytes:
     return np.ascontiguousarray(plane).view(np.uint8).reshape(-1)
 
 
-# ---- bits, as kernels/cuda/formats/parts.cuh reads them; the last axis is a block's 32 values ------------
+# ---- bits, as kernels/cuda/formats/parts.cuh reads them, four bytes of a word at a time ------------------
 
 
-def pack_nibbles(q: Bytes) -> Bytes:
-    """(..., 32) values 0..15 -> (..., 16): value i low, value i + 16 high."""
-    packed: Bytes = q[..., :16] | q[..., 16:] << np.uint8(4)
-    return packed
+def join_nibbles(field: Bytes) -> tuple[Words, Words]:
+    """Runs of 32 bytes -> those of their low nibbles, and those of their high ones.
+
+    Shapes: (n, 32 m) bytes -> two (n, m, 4) words; byte i holds value i and, above it, value i + 16.
+    """
+    halves = _words(field).reshape(len(field), -1, 2, 4)
+    first, second = halves[:, :, 0], halves[:, :, 1]
+    low = first & _LOW | (second & _LOW) << np.uint32(4)
+    return low, first >> np.uint32(4) & _LOW | second & _HIGH
 
 
-def pack_pairs(q: Bytes) -> Bytes:
-    """(..., 32) values 0..3 -> (..., 8): value 16 w + 4 j + i in bits 2 j of byte 4 w + i."""
-    fields = q.reshape(*q.shape[:-1], 2, 4, 4) << np.array([0, 2, 4, 6], np.uint8)[:, None]
-    packed: Bytes = np.bitwise_or.reduce(fields, axis=-2).reshape(*q.shape[:-1], 8)
-    return packed
+def join_pairs(field: Bytes) -> Words:
+    """Runs of 32 bytes, each with two bits of four blocks -> the two bits of each block together.
+
+    Shapes: (n, 32 m) bytes -> (n, m, 4, 2) words; value 16 w + 4 j + i in bits 2 j of byte i of word w.
+    """
+    words = _words(field).reshape(len(field), -1, 1, 2, 4)
+    shifts = np.arange(0, 8, 2, dtype=np.uint32)[:, None]
+    joined: Words = np.zeros((*words.shape[:2], 4, 2), np.uint32)
+    for j in range(4):
+        joined |= (words[..., j] >> shifts & np.uint32(0x03030303)) << np.uint32(2 * j)
+    return joined
 
 
-def pack_bits(q: Bytes) -> Bytes:
-    """(..., 32) values 0..1 -> (..., 4): value 4 j + i in bit j of byte i."""
-    fields = q.reshape(*q.shape[:-1], 8, 4) << np.arange(8, dtype=np.uint8)[:, None]
-    packed: Bytes = np.bitwise_or.reduce(fields, axis=-2)
-    return packed
+def join_bits(field: Bytes) -> Words:
+    """32 bytes, each with a bit of eight blocks -> the bits of each block together.
+
+    Shapes: (n, 32) bytes -> (n, 8) words; value 4 j + i in bit j of byte i.
+    """
+    words, shifts = _words(field), np.arange(8, dtype=np.uint32)
+    joined: Words = np.zeros((len(field), 8), np.uint32)
+    for j in range(8):
+        joined |= (words[:, j, None] >> shifts & np.uint32(0x01010101)) << np.uint32(j)
+    return joined
+
+
+def spread_bits(field: Bytes) -> Words:
+    """One bit of 32 values in a row -> value 4 j + i in bit j of byte i. Shapes: (n, 4) bytes -> (n, 1)."""
+    bits = _words(field)
+    spread: Words = np.zeros_like(bits)
+    for j in range(8):
+        four = bits >> np.uint32(4 * j) & np.uint32(15)
+        # The product puts a copy of the four bits at 0, 7, 14 and 21: one of each at the foot of a byte.
+        spread |= (four * np.uint32(0x00204081) & np.uint32(0x01010101)) << np.uint32(j)
+    return spread
+
+
+_LOW, _HIGH = np.uint32(0x0F0F0F0F), np.uint32(0xF0F0F0F0)
+
+
+def _words(field: Bytes) -> Words:
+    words: Words = np.ascontiguousarray(field).view("<u4")
+    return words
 
 
 # ---- formats, from blocks (n, block_bytes) ---------------------------------------------------------------
@@ -80,11 +117,11 @@ def _q4_1(blocks: Bytes) -> Planes:
 
 
 def _q5_0(blocks: Bytes) -> Planes:
-    return blocks[:, 6:22], pack_bits(bit_list(blocks[:, 2:6])), blocks[:, 0:2], None
+    return blocks[:, 6:22], spread_bits(blocks[:, 2:6]), blocks[:, 0:2], None
 
 
 def _q5_1(blocks: Bytes) -> Planes:
-    return blocks[:, 8:24], pack_bits(bit_list(blocks[:, 4:8])), blocks[:, 0:4], None
+    return blocks[:, 8:24], spread_bits(blocks[:, 4:8]), blocks[:, 0:4], None
 
 
 def _q8_0(blocks: Bytes) -> Planes:
@@ -92,19 +129,17 @@ def _q8_0(blocks: Bytes) -> Planes:
 
 
 def _q2_k(blocks: Bytes) -> Planes:
-    q = pack_pairs(two_bits(blocks[:, 16:80]).reshape(-1, 8, 32))
-    return q, None, blocks[:, 0:16], blocks[:, 80:84]
+    return join_pairs(blocks[:, 16:80]), None, blocks[:, 0:16], blocks[:, 80:84]
 
 
 def _q4_k(blocks: Bytes) -> Planes:
-    q = nibbles(blocks[:, 16:144].reshape(-1, 4, 32)).reshape(-1, 8, 32)
-    return pack_nibbles(q), None, _bytes_of_pairs(blocks), blocks[:, 0:4]
+    q = np.stack(join_nibbles(blocks[:, 16:144]), axis=2)
+    return q, None, _bytes_of_pairs(blocks), blocks[:, 0:4]
 
 
 def _q5_k(blocks: Bytes) -> Planes:
-    high = bit_list(blocks[:, 16:48]).reshape(-1, 32, 8).swapaxes(1, 2)
-    low = nibbles(blocks[:, 48:176].reshape(-1, 4, 32)).reshape(-1, 8, 32)
-    return pack_nibbles(low), pack_bits(high), _bytes_of_pairs(blocks), blocks[:, 0:4]
+    q = np.stack(join_nibbles(blocks[:, 48:176]), axis=2)
+    return q, join_bits(blocks[:, 16:48]), _bytes_of_pairs(blocks), blocks[:, 0:4]
 
 
 def _bytes_of_pairs(blocks: Bytes) -> Bytes:
@@ -113,9 +148,10 @@ def _bytes_of_pairs(blocks: Bytes) -> Bytes:
 
 
 def _q6_k(blocks: Bytes) -> Planes:
-    low = nibbles(blocks[:, 0:128].reshape(-1, 2, 64)).reshape(-1, 8, 32)
-    high = two_bits(blocks[:, 128:192]).reshape(-1, 8, 32)
-    return pack_nibbles(low), pack_pairs(high), blocks[:, 192:208], blocks[:, 208:210]
+    # Of each half, two runs of 32 bytes hold the low nibbles of blocks 0 and 1, the high ones of 2 and 3.
+    low, high = (plane.reshape(-1, 2, 2, 4) for plane in join_nibbles(blocks[:, 0:128]))
+    q, highs = np.stack([low, high], axis=2), join_pairs(blocks[:, 128:192])
+    return q, highs, blocks[:, 192:208], blocks[:, 208:210]
 
 
 def _q3_k(blocks: Bytes) -> Planes:
@@ -125,13 +161,10 @@ def _q3_k(blocks: Bytes) -> Planes:
     packed = blocks[:, 96:108]
     high = np.concatenate([packed[:, 8:12] >> shift & 3 for shift in (0, 2, 4, 6)], axis=-1)
     scales = (nibbles(packed[:, 0:8]) | high << np.uint8(4)).astype(np.int8) - np.int8(32)
-    q = q.reshape(-1, 8, 32)
-    return (
-        pack_nibbles(q & np.uint8(15)),
-        pack_pairs(q >> np.uint8(4)),
-        scales.view(np.uint8),
-        blocks[:, 108:110],
-    )
+    # Each value a byte: 32 of them are what the runs of the joins are, with nothing in other bits.
+    q = q.reshape(-1, 32)
+    lows, highs = join_nibbles(q & np.uint8(15))[0], join_pairs(q >> np.uint8(4))[:, :, 0]
+    return lows, highs, scales.view(np.uint8), blocks[:, 108:110]
 
 
 def _iq4_nl(blocks: Bytes) -> Planes:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kernels.cuda.formats import BLOCK_LEN, FORMATS, format_of
-from kernels.cuda.pack import pack, pack_bits, pack_nibbles, pack_pairs
+from kernels.cuda.pack import join_bits, join_nibbles, join_pairs, pack, spread_bits
 from kernels.reference.dequantise import DEQUANTISERS
 from kernels.specs.quants import QUANTS, row_bytes
 from tests.kernels.cpu.calls import random_tensor
@@ -41,32 +41,43 @@ def test_bits_per_weight():
             assert fmt.bits_per_weight <= 1.03 * 8 * spec.block_bytes / spec.block_len
 
 
-def values(limit):
-    return np.random.default_rng(0).integers(0, limit, (5, 32), dtype=np.uint8)
+def random_bytes(n):
+    return np.random.default_rng(0).integers(0, 256, (5, n), dtype=np.uint8)
 
 
 def test_nibbles():
-    q = values(16)
-    packed = pack_nibbles(q)
-    for at in range(32):
-        byte = packed[:, at % 16]
-        np.testing.assert_array_equal(byte >> 4 if at >= 16 else byte & 15, q[:, at])
+    """Two runs of 32 bytes: byte i of a block holds value i and, above it, value i + 16."""
+    field = random_bytes(64)
+    for plane, values in zip(join_nibbles(field), (field & 15, field >> 4), strict=True):
+        packed, values = plane.view(np.uint8).reshape(5, 2, 16), values.reshape(5, 2, 32)
+        np.testing.assert_array_equal(packed & 15, values[..., :16])
+        np.testing.assert_array_equal(packed >> 4, values[..., 16:])
 
 
 def test_pairs():
-    q = values(4)
-    packed = pack_pairs(q)
-    for at in range(32):
-        j, i = divmod(at, 4)
-        np.testing.assert_array_equal(packed[:, 4 * (j // 4) + i] >> 2 * (j % 4) & 3, q[:, at])
+    """Two runs of 32 bytes, of four blocks each."""
+    field = random_bytes(64)
+    packed = join_pairs(field).view(np.uint8).reshape(5, 2, 4, 8)
+    for block in range(4):
+        values = field.reshape(5, 2, 32) >> 2 * block & 3
+        for at in range(32):
+            j, i = divmod(at, 4)
+            got = packed[:, :, block, 4 * (j // 4) + i] >> 2 * (j % 4) & 3
+            np.testing.assert_array_equal(got, values[:, :, at])
 
 
 def test_bits():
-    q = values(2)
-    packed = pack_bits(q)
+    """Of eight blocks in 32 bytes, and of one block in four bytes."""
+    field = random_bytes(32)
+    packed = join_bits(field).view(np.uint8).reshape(5, 8, 4)
+    spread = spread_bits(field[:, :4]).view(np.uint8).reshape(5, 4)
+    in_a_row = np.unpackbits(field[:, :4], axis=-1, bitorder="little")
     for at in range(32):
         j, i = divmod(at, 4)
-        np.testing.assert_array_equal(packed[:, i] >> j & 1, q[:, at])
+        for block in range(8):
+            got = packed[:, block, i] >> j & 1
+            np.testing.assert_array_equal(got, field[:, at] >> block & 1)
+        np.testing.assert_array_equal(spread[:, i] >> j & 1, in_a_row[:, at])
 
 
 def test_unknown_format():
