@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 
-from registry.errors import ArtifactNotFound, InvalidValue
+from registry.errors import ArtifactNotFound, InvalidValue, PathRefused
 from registry.models import Artifact
 from registry.names import is_digest, printable
 
@@ -35,8 +35,12 @@ def artifact_register(
     It keeps its path while the file still lies there, unless `path` is in the server's own models folder
     and the old one is not: a copy registered from elsewhere may be deleted any day.
     `info` has the fields of INFO_FIELDS; fields it lacks keep their defaults.
-    Raises: InvalidValue.
+    Raises: InvalidValue, PathRefused.
     """
+    if not str(path).isprintable():
+        raise PathRefused(
+            ascii(str(path)), "its name holds characters that do not print; rename it"
+        )
     if not is_digest(digest):
         raise InvalidValue("digest", "must be sha256: and 64 lower-case hex digits")
     unknown = set(info) - set(INFO_FIELDS)
@@ -51,7 +55,7 @@ def artifact_register(
     artifact, _made = Artifact.objects.update_or_create(
         digest=digest,
         defaults={**values, "path": kept},
-        create_defaults={**values, "path": str(path), "source": source[:1024]},
+        create_defaults={**values, "path": str(path), "source": printable(source)[:1024]},
     )
     return artifact
 

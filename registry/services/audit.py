@@ -11,6 +11,7 @@ from django.db import transaction
 
 from registry.errors import RegistryError
 from registry.models import AuditEvent
+from registry.names import printable
 
 # Set by whoever answers a request; empty outside requests.
 current_request_id: ContextVar[str] = ContextVar("current_request_id", default="")
@@ -25,9 +26,9 @@ def audit_record(
     detail: dict[str, Any] | None = None,
 ) -> AuditEvent:
     return AuditEvent.objects.create(
-        actor=actor[:255],
+        actor=printable(actor[:255]),
         action=action,
-        target=target[:512],
+        target=printable(target[:512]),
         outcome=outcome,
         detail=detail or {},
         request_id=current_request_id.get()[:64],
@@ -51,6 +52,6 @@ def audited(action: str, target: str, actor: str) -> Iterator[dict[str, Any]]:
             action=action,
             target=target,
             outcome=AuditEvent.Outcome.REFUSED,
-            detail={**detail, "refusal": str(error)},
+            detail={**detail, "refusal": printable(str(error))},
         )
         raise

@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from registry.errors import JobNotCancelable, JobNotFound
 from registry.models import Artifact, Job, Replica
+from registry.names import printable
 from registry.services.audit import audited
 
 MESSAGE_LEN = 2048
@@ -23,7 +24,11 @@ def job_open(
     replica: Replica | None = None,
 ) -> Job:
     return Job.objects.create(
-        kind=kind, subject=subject[:1024], actor=actor[:255], artifact=artifact, replica=replica
+        kind=kind,
+        subject=subject[:1024],
+        actor=printable(actor[:255]),
+        artifact=artifact,
+        replica=replica,
     )
 
 
@@ -44,7 +49,7 @@ def job_start(job_id: str) -> None:
 def job_progress(job_id: str, share: float, message: str = "") -> None:
     """Show how far a running job is; a job that has ended is left alone."""
     Job.objects.filter(pk=job_id, state=Job.State.RUNNING).update(
-        progress=min(max(share, 0.0), 1.0), message=message[:MESSAGE_LEN]
+        progress=min(max(share, 0.0), 1.0), message=printable(message)[:MESSAGE_LEN]
     )
 
 
@@ -60,7 +65,7 @@ def job_finish(
     if state is Job.State.DONE:
         fields["progress"] = 1.0
     changed = Job.objects.filter(pk=job_id, state__in=Job.OPEN).update(
-        state=state, message=message[:MESSAGE_LEN], finished_at=timezone.now(), **fields
+        state=state, message=printable(message)[:MESSAGE_LEN], finished_at=timezone.now(), **fields
     )
     return changed == 1
 

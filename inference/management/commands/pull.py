@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from inference.model.errors import ModelError
 from inference.pulling import pull_and_register, shown_progress
 from inference.sources import SourceError
+from registry.errors import RegistryError
 
 
 class Command(BaseCommand):
@@ -26,7 +27,7 @@ class Command(BaseCommand):
         try:
             with shown_progress(f"pulling {options['source']}") as progress:
                 artifact = pull_and_register(options["source"], settings.MODELS_DIR, progress)
-        except (SourceError, ModelError, OSError) as error:
+        except (SourceError, ModelError, RegistryError, OSError) as error:
             raise CommandError(str(error)) from error
         self.stdout.write(
             f"{artifact.name}: {artifact.architecture}, {artifact.num_parameters / 1e6:.0f} M parameters,"
