@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import time
 from collections.abc import Callable
 
 import pytest
@@ -98,6 +99,21 @@ def test_after_the_end(wire: Wire, serving: FakeServing, leave: Callable) -> Non
     serving.say("x")
     connection = wire.send("POST", PATH, CHAT | {"stream": True})
     read_until(connection, b"[DONE]")
+    leave(connection)
+    assert wait_until(lambda: serving.num_busy() == 0) <= FREE_WITHIN_S
+
+
+@both_ways
+def test_finished_but_unread(wire: Wire, serving: FakeServing, leave: Callable) -> None:
+    """The model is done, its client has not taken the answer: the lease comes back."""
+    serving.say("x" * 400)
+    connection = wire.server.connect(receive_bytes=4096)
+    body = CHAT | {"stream": True, "logprobs": True, "top_logprobs": 20}
+    connection.sendall(request_bytes("POST", PATH, body))
+    (replica,) = serving.runtime.replicas()
+    wait_until(lambda: serving.num_accepted() == 1 and replica.worker.stats().num_slots_used == 0)
+    time.sleep(0.2)
+    assert replica.num_leases == 1  # it stays unread
     leave(connection)
     assert wait_until(lambda: serving.num_busy() == 0) <= FREE_WITHIN_S
 
