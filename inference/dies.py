@@ -71,7 +71,8 @@ class DieWatch:
             found = self._inventory.measure() if self._inventory else ()
         services.dies_record([self._told(reading) for reading in found])
         for reading in found:
-            logger.info("die %s: %s, %s", reading.ordinal, _model(reading), reading.failure or "ok")
+            if reading.failure:
+                logger.warning("die %s cannot be used: %s", reading.ordinal, reading.failure)
 
     def start(self) -> None:
         if self._inventory is not None:

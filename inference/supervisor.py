@@ -122,6 +122,8 @@ class Supervisor:
         if self._dies is not None:
             self._dies.find()
             self._dies.start()
+            for die in selectors.dies_overview():
+                logger.info("die %s on card %s: %s", die.ordinal, die.card, die.name)
         self._pressure.start()
         self._pulls.start()
         for replica in services.replicas_reset_at_boot():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 
 from registry.errors import PlacementRefused
@@ -39,16 +40,16 @@ def unasked(demand: Demand, dies: Sequence[DieRoom], host_bytes: int) -> Option:
 def options(demand: Demand, dies: Sequence[DieRoom], host_bytes: int) -> Iterator[Option]:
     """Each die alone, each card, all cards together, and the host."""
     for die in dies:
-        yield _asked(f"die {die.ordinal}", lambda die=die: _on(demand, dies, [die]))
+        yield _asked(f"die {die.ordinal}", partial(_on, demand, dies, [die]))
     by_card = groupby(sorted(dies, key=lambda die: (die.card, die.ordinal)), lambda die: die.card)
     cards = {card: list(of_card) for card, of_card in by_card}
     whole = {card: of_card for card, of_card in cards.items() if len(of_card) > 1}
     for card, of_card in whole.items():
-        yield _asked(f"card {card}", lambda of_card=of_card: _on(demand, dies, of_card))
+        yield _asked(f"card {card}", partial(_on, demand, dies, of_card))
     if len(whole) > 1:
         every = [die for of_card in whole.values() for die in of_card]
-        yield _asked(f"all {len(whole)} cards", lambda: _on(demand, dies, every))
-    yield _asked("the CPU", lambda: place_on_host(demand, host_bytes))
+        yield _asked(f"all {len(whole)} cards", partial(_on, demand, dies, every))
+    yield _asked("the CPU", partial(place_on_host, demand, host_bytes))
 
 
 def _on(demand: Demand, dies: Sequence[DieRoom], chosen: Sequence[DieRoom]) -> Placement:

@@ -153,6 +153,10 @@ def _die_use(die: Die, shares: Sequence[BindingShare]) -> DieUse:
 
 def die_rooms(served_name: str = "") -> list[DieRoom]:
     """The dies as placement sees them, for another replica of `served_name` where one is given."""
+    return rooms_of(dies_overview(), served_name)
+
+
+def rooms_of(dies: Sequence[DieUse], served_name: str = "") -> list[DieRoom]:
     return [
         DieRoom(
             ordinal=die.ordinal,
@@ -162,5 +166,5 @@ def die_rooms(served_name: str = "") -> list[DieRoom]:
             failure=die.failure,
             serves_it=any(b.served_name == served_name for b in die.bindings),
         )
-        for die in dies_overview()
+        for die in dies
     ]

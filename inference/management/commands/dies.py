@@ -22,10 +22,11 @@ class Command(RichCommand):
             self.console.print(NO_DIES, soft_wrap=True)
             return
         table = Table("Die", "Card", "PCI address", "Budget", "Others", "Models", "Free", "Remark")
+        table.title = ", ".join(sorted({die.name for die in dies}))
         for die in dies:
             table.add_row(
                 str(die.ordinal),
-                Text(f"{die.card}, {die.name}"),
+                str(die.card),
                 die.pci_address,
                 format_bytes(die.budget_bytes),
                 format_bytes(die.external_bytes),

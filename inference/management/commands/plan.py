@@ -15,7 +15,7 @@ from inference.management.hardware import current_dies
 from registry import services
 from registry.errors import RegistryError
 from registry.plan import Option, options, unasked
-from registry.selectors import die_rooms
+from registry.selectors import rooms_of
 from registry.sizes import format_bytes
 
 
@@ -36,9 +36,8 @@ class Command(RichCommand):
             artifact = services.artifact_find(options_given["model"])
         except RegistryError as error:
             raise CommandError(str(error)) from error
-        current_dies()
+        dies, host_bytes = rooms_of(current_dies()), available_bytes()
         demand = services.artifact_demand(artifact, options_given["context"])
-        dies, host_bytes = die_rooms(), available_bytes()
         chosen = unasked(demand, dies, host_bytes)
         self.console.print(Text(f"{demand.describe()}."), soft_wrap=True)
         self.console.print(

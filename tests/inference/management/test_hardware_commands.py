@@ -14,6 +14,7 @@ from registry.services import (
     MeasuredDie,
     artifact_register,
     binding_create,
+    dies_measured,
     dies_record,
     replica_request,
 )
@@ -62,9 +63,10 @@ def test_dies_are_listed_with_models_and_failures(found, artifact, monkeypatch):
     dies_record(found)
     replica = replica_request(artifact=artifact, served_name="chat", actor="test")
     binding_create(replica_id=replica.pk, die_bytes={0: 3 * GIB})
-    found[1] = two_dies(failure="fell off the bus")[1]
+    dies_measured([two_dies(failure="fell off the bus")[1]])
+    monkeypatch.setattr(hardware, "server_is_running", lambda: True)
     said = run("dies")
-    assert "0, Tesla K80" in said
+    assert "Tesla K80" in said
     assert "0000:05:00.0" in said
     assert "chat 3.0 GiB" in said
     assert "8.0 GiB" in said
@@ -78,6 +80,15 @@ def test_a_running_server_s_measurements_are_taken(found, monkeypatch):
     monkeypatch.setattr(hardware, "server_is_running", lambda: True)
     monkeypatch.setattr(hardware, "find_dies", lambda settings: pytest.fail("the dies were opened"))
     assert "Tesla K80" in run("dies")
+
+
+def test_bindings_of_a_killed_server_hold_nothing(found, artifact):
+    found += two_dies()
+    dies_record(found)
+    replica = replica_request(artifact=artifact, served_name="chat", actor="test")
+    binding_create(replica_id=replica.pk, die_bytes={0: 3 * GIB, 1: 9 * GIB})
+    assert "chat" not in run("dies")
+    assert "goes to die 0, die 1." in run("plan", "Big")
 
 
 def test_dies_that_cannot_be_emulated_are_an_error(monkeypatch):
