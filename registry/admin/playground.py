@@ -31,4 +31,6 @@ def _playground(request: HttpRequest) -> HttpResponse:
     return TemplateResponse(request, "admin/playground.html", context)
 
 
-playground = admin.site.admin_view(_playground)  # for staff, and never cached: the token is its user's
+playground = admin.site.admin_view(
+    _playground
+)  # for staff, and never cached: the token is its user's
