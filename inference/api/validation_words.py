@@ -21,6 +21,8 @@ _BOUNDS = {">=": "at least", "<=": "at most", ">": "more than", "<": "less than"
 _UNITS = {"str": "character", "array": "entry", "object": "entry"}
 _PLURALS = {"character": "characters", "entry": "entries"}
 
+_MAX_SHOWN_LEN = 80
+
 _TYPE = re.compile(r"Expected `(?P<wanted>[^`]+)`, got `(?P<got>\w+)`")
 _LENGTH = re.compile(r"Expected `(?P<kind>\w+)` of length (?P<bound>[<>]=) (?P<limit>\d+)")
 _RANGE = re.compile(r"Expected `\w+` (?P<bound>[<>]=?) (?P<limit>-?[\d.e+]+)")
@@ -41,7 +43,12 @@ def in_words(reason: str) -> str:
     if found := _RANGE.fullmatch(reason):
         return f"must be {_BOUNDS[found['bound']]} {found['limit'].removesuffix('.0')}"
     if found := _CHOICE.fullmatch(reason):
-        return f"cannot be {found['value']}"
+        return f"cannot be {_short(found['value'])}"
     if _PATTERN.match(reason):
         return "does not have the right form"
-    return f"is wrong: {reason.replace('`', '')}"
+    return f"is wrong: {_short(reason.replace('`', ''))}"
+
+
+def _short(text: str) -> str:
+    """What was sent is repeated to be recognised, not to be sent back."""
+    return text if len(text) <= _MAX_SHOWN_LEN else f"{text[:_MAX_SHOWN_LEN]}…"

@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from inference.api.body import parse
 from inference.api.errors import InvalidRequest
+from inference.api.validation_words import in_words
 
 
 def said_of(kind: Any, value: object) -> str:
@@ -62,3 +63,10 @@ def test_a_body_that_is_no_object_is_refused_as_a_whole() -> None:
 def test_what_has_no_words_yet_is_shown_without_quotes_of_code() -> None:
     said = said_of(Annotated[int, Meta(multiple_of=2)], 3)
     assert said == "'f' is wrong: Expected int that's a multiple of 2."
+
+
+def test_a_value_is_repeated_no_further_than_it_takes_to_know_it() -> None:
+    assert in_words("Invalid enum value 'kill'") == "cannot be 'kill'"
+    for reason in ("Invalid enum value '" + "x" * 9999 + "'", "Something `new` " + "x" * 9999):
+        assert in_words(reason).endswith("x…")
+        assert len(in_words(reason)) < 120
