@@ -77,8 +77,10 @@ def emulated(_emulated_driver: EmulatedDriver) -> Iterator[EmulatedDriver]:
     _emulated_driver.reset(num_dies=2)
     yield _emulated_driver
     overrun = _emulated_driver.num_written_past_end()
+    left_open = _emulated_driver.num_contexts()
     _emulated_driver.reset(num_dies=0)
     assert not overrun, "memory of a die was written past its end"
+    assert not left_open, "a die was not closed"
 
 
 @pytest.fixture(params=list(PASSES))

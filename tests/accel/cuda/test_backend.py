@@ -102,10 +102,12 @@ def test_unlike_gate_and_up(dies):
     gate, up = (b.matmul(x, w) for w in (float_weight(64, 32, 2), half_weight(64, 32)))
     hidden = b.take_logit_rows(b.gated(gate, up, "silu"))
     plain = b.finish(b.matmul(hidden, float_weight(VOCAB_SIZE, 64, 3)))
-    got, expected = (
-        run_prompt(backend.compile(fuse(plain), LIMITS, silent), np.arange(20), LIMITS, 20)
-        for backend in (CudaBackend((0,)), ReferenceBackend())
-    )
+    logits = []
+    for backend in (CudaBackend((0,)), ReferenceBackend()):
+        executor = backend.compile(fuse(plain), LIMITS, silent)
+        logits.append(run_prompt(executor, np.arange(20), LIMITS, 20))
+        executor.close()
+    got, expected = logits
     np.testing.assert_allclose(got, expected, **CLOSE)
 
 
