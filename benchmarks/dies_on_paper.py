@@ -150,10 +150,11 @@ def traffic(
         is_table = rows.area.what == "token_embd" and not model.tied
         if not is_table:
             weights = rows.num_rows * rows.k
-            num_bytes += rows.area.num_bytes
-            shape = next(s for s in MATMULS[1:] if s.tokens >= tokens)
+            num_bytes += rows.area.num_bytes * -(-tokens // MATMULS[-1].tokens)
+            shape = next((s for s in MATMULS[1:] if s.tokens >= tokens), MATMULS[-1])
             instructions += weights * tokens * counts[rows.fmt.name, shape.entry] / 32
-    num_bytes += tokens * context * model.layers * model.kv_heads * model.head_dim * 4
+    sequences = tokens if tokens <= 8 else 1  # a prompt's rows share what they attend to
+    num_bytes += sequences * context * model.layers * model.kv_heads * model.head_dim * 4
     return Traffic(num_bytes, instructions, len(plan.lowered.ops))
 
 
@@ -241,7 +242,7 @@ def model_table(counts: dict[tuple[str, str], float]) -> list[str]:
         "|---|---|---|---|---|" + "---|" * (len(CLOCKS) + 1),
     ]
     for model in MODELS:
-        for tokens in (1, 8):
+        for tokens in (1, 8, 128):
             step = traffic(model, tokens, counts, context=512)
             cells = []
             for clock, bandwidth in CLOCKS.values():

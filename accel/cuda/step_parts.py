@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from accel.backend import StepBatch
 
-PART_ROWS = 32  # four tiles of the matmuls: narrower parts would read the weights more often
+PART_ROWS = 32  # two tiles of the matmuls: narrower parts would read the weights more often
 _LEAST_ROWS = 64  # of a step worth cutting
 
 

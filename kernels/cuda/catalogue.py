@@ -72,6 +72,7 @@ MATMULS = (
     MatmulShape("matmul_2", 2, 4, 128),
     MatmulShape("matmul_4", 4, 4, 168),
     MatmulShape("matmul_8", 8, 4, 255),
+    MatmulShape("matmul_16", 16, 4, 255),
 )
 
 

@@ -19,7 +19,7 @@
 // k, a butterfly over 32, then two halves. Deterministic. So prompts and decodes give the same bits, and there is no
 // second kernel for prompts.
 //
-// Minimum: compute capability 3.0. Reference: kernels/reference/matmul.py, within 1e-5 of the row's scale.
+// Minimum: compute capability 3.5 (__ldg). Reference: kernels/reference/matmul.py, within 1e-5 of the row's scale.
 // Predicted speed: docs/kernels.md; nothing was measured on a K80.
 #include "activations.cuh"
 #include "budget.cuh"
@@ -132,24 +132,25 @@ __device__ inline void multiply(const Product& p) {
     }
 
     if (p.gain) invert_norms<TOKENS>(p, squares, halves, inverse);
-    int t = scatter_sums(sums, lane), token = first_token + t;
-    if (token >= p.num_tokens || lane % (LANES / TOKENS)) return;
-    float scale = p.gain ? inverse[t] : 1.0f;
-    if (p.activation) {
+    int first = scatter_sums(sums, lane);
+    if (lane % (TOKENS < LANES ? LANES / TOKENS : 1)) return;  // another lane keeps the same sums
 #pragma unroll
-        for (int r = 0; r + 1 < ROWS; r += 2) {
+    for (int c = 0; c < (TOKENS > LANES ? TOKENS / LANES : 1); c++) {
+        int token = first_token + first + c;
+        if (token >= p.num_tokens) continue;
+        float scale = p.gain ? inverse[first + c] : 1.0f;
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            sums[r][c] *= scale;
             if (first_row + r >= p.num_rows) continue;
-            float y = activated(p.activation, sums[r][0] * scale) * (sums[r + 1][0] * scale);
-            p.y[(size_t)token * p.y_stride + (first_row + r) / 2] = y;
+            size_t at = (size_t)token * p.y_stride + first_row + r;
+            if (!p.activation) {
+                p.y[at] = p.residual ? sums[r][c] + p.residual[at] : sums[r][c];
+            } else if (r % 2) {
+                float y = activated(p.activation, sums[r - 1][c]) * sums[r][c];
+                p.y[(size_t)token * p.y_stride + (first_row + r) / 2] = y;
+            }
         }
-        return;
-    }
-#pragma unroll
-    for (int r = 0; r < ROWS; r++) {
-        if (first_row + r >= p.num_rows) continue;
-        size_t at = (size_t)token * p.y_stride + first_row + r;
-        float y = sums[r][0] * scale;
-        p.y[at] = p.residual ? y + p.residual[at] : y;
     }
 }
 
@@ -164,9 +165,10 @@ __device__ inline void multiply(const Product& p) {
         multiply<ROWS, TOKENS>(p);                                                                           \
     }
 
-// Rows * tokens is bounded by registers: 32 sums, 16 unpacked values and the packed blocks of ROWS rows.
+// Rows * tokens is bounded by registers: up to 64 sums, 16 unpacked values and the packed blocks of ROWS rows.
 ENTRY(matmul_narrow, 2, 1, 16)  // one token, few rows: twice the warps
 ENTRY(matmul_1, 4, 1, 8)
 ENTRY(matmul_2, 4, 2, 8)
 ENTRY(matmul_4, 4, 4, 6)
 ENTRY(matmul_8, 4, 8, 4)
+ENTRY(matmul_16, 4, 16, 4)  // prompts
