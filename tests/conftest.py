@@ -48,7 +48,8 @@ PASSES: dict[str, dict[str, Any]] = {
     "eager": {},
     "strict": {"lazy": True, "poison": True, "reversed_threads": True},
 }
-NO_EMULATOR = "dies cannot be emulated here; `make setup-cuda-emulated` changes that"
+REMEDY = "`make setup-cuda-emulated` changes that"
+NO_EMULATOR = f"dies cannot be emulated here; {REMEDY}"
 
 
 def can_emulate() -> bool:
@@ -130,6 +131,6 @@ def pytest_report_header() -> list[str]:
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Say what was left out for want of dies, so that a skip never reads as a pass."""
     skipped = terminalreporter.stats.get("skipped", ())
-    left_out = sum(NO_EMULATOR in str(report.longrepr) for report in skipped)
+    left_out = sum(REMEDY in str(report.longrepr) for report in skipped)
     if left_out:
-        terminalreporter.write_line(f"{left_out} tests of dies were left out: {NO_EMULATOR}.")
+        terminalreporter.write_line(f"{left_out} tests of dies were left out; {REMEDY}.")
