@@ -82,21 +82,21 @@ def load(request: LoadRequest, actor: str) -> ReplicaStatus:
     rooms = selectors.die_rooms(request.name)
     if request.dies and not rooms:
         raise UnsupportedOption("dies", "this host has no dies; leave it out to load onto the CPU")
-    if request.quantize:
-        raise UnsupportedOption("quantize", "models are loaded in the quant format of their file")
     if request.path is not None:
         artifact = catalogue.register_allowed_path(request.path)
     elif request.artifact is not None:
         artifact = services.artifact_find(request.artifact)
     else:
         raise ArtifactNotFound("")
-    if request.another or request.dies or not selectors.is_held(artifact, request.name):
+    is_held = selectors.is_held(artifact, request.name, quantize=request.quantize)
+    if request.another or request.dies or not is_held:
         demand = services.artifact_demand(artifact)
         placement.place(demand, rooms, available_bytes(), request.dies)
     replica = services.replica_request(
         artifact=artifact,
         served_name=request.name,
         dies=request.dies,
+        quantize=request.quantize,
         another=request.another,
         actor=actor,
     )

@@ -68,6 +68,7 @@ class LoadPlan:
     digest: str
     context_len: int = 0  # 0: the settings decide
     dies: tuple[int, ...] = ()  # in the order of the layers they take; none: the host
+    quantise: bool = False  # float matrices become Q8_0
 
 
 def sizes(
@@ -142,7 +143,7 @@ def load_replica(
                 plan.served_name,
             )
         sampling = sampling_of(read_sampling_defaults(file.metadata))
-        model, program = record(file)
+        model, program = record(file, quantise=plan.quantise)
         config = sizes(settings, model.context_len, plan.context_len)
         backend = backend_of(settings, plan.dies, admit)
         sized = limits(config, settings.num_threads, settings.kv_type)

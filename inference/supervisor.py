@@ -248,6 +248,7 @@ class Supervisor:
                 digest=replica.artifact.digest,
                 context_len=replica.context_len,
                 dies=dies,
+                quantise=replica.quantize,
             )
             served = load_replica(
                 plan,

@@ -81,10 +81,10 @@ def is_wanted(artifact: Artifact, served_name: str, dies: Sequence[int] = ()) ->
     return any(not dies or sorted(replica.dies) == sorted(dies) for replica in named)
 
 
-def is_held(artifact: Artifact, served_name: str) -> bool:
+def is_held(artifact: Artifact, served_name: str, *, quantize: bool = False) -> bool:
     """Whether some wanted replica of that file and name has its memory, or is getting it."""
     held = Replica.objects.filter(wanted=Wanted.LOADED, state__in=HELD)
-    return held.filter(artifact=artifact, served_name=served_name).exists()
+    return held.filter(artifact=artifact, served_name=served_name, quantize=quantize).exists()
 
 
 def artifact_of_source(source: str) -> Artifact | None:

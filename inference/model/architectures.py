@@ -12,6 +12,7 @@ from inference.model import gemma3, llama, qwen2, qwen3
 from inference.model.builder import Builder
 from inference.model.config import ModelConfig, architecture_of
 from inference.model.errors import ModelError
+from inference.model.float_weights import quantise_floats
 from inference.model.weights import Weights
 
 if TYPE_CHECKING:
@@ -28,8 +29,8 @@ ARCHITECTURES: dict[str, Callable[[Builder, ModelConfig, Weights], Buffer]] = {
 }
 
 
-def record(gguf: GGUFFile) -> tuple[ModelConfig, Program]:
-    """The file's configuration and its program of unfused ops.
+def record(gguf: GGUFFile, *, quantise: bool = False) -> tuple[ModelConfig, Program]:
+    """The file's configuration and its program of unfused ops; `quantise`: float matrices become Q8_0.
 
     A tensor that the architecture does not read means that the model computes something else, so it
     is refused rather than served wrong. Raises: ModelError.
@@ -43,7 +44,8 @@ def record(gguf: GGUFFile) -> tuple[ModelConfig, Program]:
             f"supported are {', '.join(ARCHITECTURES)}",
         )
     config = ModelConfig.from_metadata(gguf.metadata)
-    weights, builder = Weights(gguf.tensors), Builder()
+    tensors = quantise_floats(gguf.tensors) if quantise else gguf.tensors
+    weights, builder = Weights(tensors), Builder()
     program = builder.finish(forward(builder, config, weights))
     unread = weights.names_unread()
     if unread:

@@ -41,8 +41,8 @@ def replica_request(
 ) -> Replica:
     """Ask for one more replica of `artifact`. A second call with the same `request_key` finds the first's.
 
-    Not for one more with `another` false: then a replica of that file and name is found, and tried again
-    if it has failed, unless dies are named. Dies are what tells replicas of one name apart.
+    Not for one more with `another` false: then a replica of that file, name and `quantize` is found, and
+    tried again if it has failed, unless dies are named. Dies are what tells replicas of one name apart.
     Raises: InvalidName; NameInUse when the name serves another file; InvalidValue; PlacementRefused
     when the dies named do not exist or already hold a replica of that name.
     """
@@ -55,7 +55,8 @@ def replica_request(
                 return earlier
         if not another and not dies:
             wanted = Replica.objects.filter(wanted=Wanted.LOADED, state__in=LIVE)
-            found = wanted.filter(artifact=artifact, served_name=served_name).first()
+            same = wanted.filter(artifact=artifact, served_name=served_name, quantize=quantize)
+            found = same.first()
             if found is not None:
                 detail.update(replica=found.pk, repeated=True)
                 _try_again(found, actor)

@@ -98,6 +98,14 @@ def test_what_is_being_unloaded_is_loaded_anew(artifact):
     assert load(artifact).replica_id != first.replica_id
 
 
+def test_a_quantised_load_is_another_replica(artifact):
+    """D13: what was asked for is never answered with something else."""
+    plain, small = load(artifact), load(artifact, quantize=True)
+    assert plain.replica_id != small.replica_id
+    assert Replica.objects.get(pk=small.replica_id).quantize
+    assert load(artifact, quantize=True).replica_id == small.replica_id
+
+
 @pytest.fixture
 def two_dies(db):
     """Of 12 GiB, 11 GiB of them budget."""

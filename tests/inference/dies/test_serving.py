@@ -45,6 +45,17 @@ def test_a_split_over_the_dies_of_a_card_answers_the_same(start, runtime, artifa
     assert answer(runtime, "split") == answer(runtime, "whole")
 
 
+def test_float_weights_take_half_when_asked(start, runtime, artifact) -> None:
+    """D13."""
+    start()
+    becomes(wish(artifact, "plain", dies=[0]), State.READY)
+    becomes(wish(artifact, "small", dies=[1], quantize=True), State.READY)
+    bound = bound_bytes_by_die()
+    matrices = artifact.weight_bytes
+    assert bound[0] - bound[1] == pytest.approx(matrices * (1 - 34 / 64), rel=0.05)
+    assert len(answer(runtime, "small")) == 3
+
+
 def test_replicas_of_a_name_go_to_different_dies(start, runtime, artifact) -> None:
     start()
     replicas = [wish(artifact), wish(artifact)]
