@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 ATTEMPTS = 4
 # Kept free: a full disk stops the database too.
 DISK_RESERVE_BYTES = 256 * 2**20
+ROOM_BYTES = 16 * 2**20  # for so much at a time the disk is asked
 _READ_BYTES = 2**20
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+)")
 
@@ -112,10 +113,15 @@ def _attempt(
             _write_note(note_path, _Note(remote.url, _strong_etag(response), total))
         _check_size(fetcher, remote, total, begin, part)
         digest = _hash_prefix(file, begin)
-        done = begin
+        done = room_until = begin
         progress(done, total)
         for chunk in read_raw(response):
             done += len(chunk)
+            if done > room_until:
+                # Again and again: the length may be unknown, and others write to the disk too.
+                wanted = ROOM_BYTES if total is None else min(ROOM_BYTES, max(total - done, 0))
+                require_disk(part.parent, remote.name, len(chunk) + wanted)
+                room_until = done + wanted
             if done > fetcher.network.max_file_bytes:
                 raise TooLarge(remote.name, done, fetcher.network.max_file_bytes)
             file.write(chunk)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections import namedtuple
@@ -261,6 +262,22 @@ def test_a_full_disk_is_noticed_before_the_body(server, part, monkeypatch):
         fetch(server.network(), remote_of(server), part)
     assert (caught.value.wanted_bytes, caught.value.free_bytes) == (len(BODY), len(BODY) - 1)
     assert part.stat().st_size == 0
+
+
+def test_a_body_without_end_leaves_the_database_its_room(internet, part, monkeypatch):
+    """Its length is not told beforehand; the disk is asked again while it comes."""
+    usage = namedtuple("usage", "total used free")
+    size = module.DISK_RESERVE_BYTES + 3 * module.ROOM_BYTES
+
+    def disk_usage(_folder):
+        return usage(size, 0, size - (part.stat().st_size if part.exists() else 0))
+
+    monkeypatch.setattr(module.shutil, "disk_usage", disk_usage)
+    internet.add("https://h.example/a", content=itertools.repeat(bytes(1 << 20)))
+    with pytest.raises(DiskFull) as caught:
+        fetch(internet.network(), RemoteFile("https://h.example/a", "a", None, None), part)
+    assert caught.value.resumable
+    assert module.ROOM_BYTES < part.stat().st_size <= 3 * module.ROOM_BYTES
 
 
 def test_a_refusal_is_not_repeated_but_an_outage_is(internet, part):
