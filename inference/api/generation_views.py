@@ -57,6 +57,7 @@ async def chat_completions(request: HttpRequest) -> HttpResponseBase:
     chat = body.value
     session_id = _session_id(request, chat)
     replica = lease_replica(chat.model, session_id=session_id, tenant=caller.tenant)
+    replica.worker.check_place()
     sampling = _sampling(chat, chat.num_logprobs, replica)
     prompt = await off_loop(lambda: chat_prompt(chat, replica))
     identity = new_identity("chatcmpl", replica.served_name, is_capped=prompt.is_capped)
@@ -83,6 +84,7 @@ async def completions(request: HttpRequest) -> HttpResponseBase:
     completion = body.value
     session_id = _session_id(request, completion)
     replica = lease_replica(completion.model, session_id=session_id, tenant=caller.tenant)
+    replica.worker.check_place()
     sampling = _sampling(completion, completion.logprobs, replica)
     prompts = await off_loop(lambda: completion_prompts(completion, replica))
     identity = new_identity("cmpl", replica.served_name)

@@ -115,16 +115,25 @@ class Scheduler:
             host_bytes=sequence.request.host_bytes,
             pressure=self._pressure(),
         )
-        # The place of one that may be parked is as good as free, once the step in flight is over.
-        num_places = self._config.queue_depth + len(self._parkable())
         if not self._queue and self._may_enter(sequence) and self._fits(sequence):
             self._seat(sequence)
-        elif sum(not s.was_preempted for s in self._queue) < num_places:
-            self._queue.append(sequence)
-        elif self._pressure() is Pressure.CRITICAL:
-            raise MemoryPressure(self._config.queue_depth)
         else:
-            raise QueueFull(self._config.queue_depth)
+            self._check_queue()
+            self._queue.append(sequence)
+
+    def check_place(self) -> None:
+        """Refuse what would be refused whatever it asks. Raises: QueueFull, MemoryPressure."""
+        if self._queue:
+            self._check_queue()
+
+    def _check_queue(self) -> None:
+        # The place of one that may be parked is as good as free, once the step in flight is over.
+        num_places = self._config.queue_depth + len(self._parkable())
+        if sum(not s.was_preempted for s in self._queue) < num_places:
+            return
+        if self._pressure() is Pressure.CRITICAL:
+            raise MemoryPressure(self._config.queue_depth)
+        raise QueueFull(self._config.queue_depth)
 
     def remove(self, sequence: Sequence) -> None:
         """The sequence is finished: free what it holds, and let the queue move up."""

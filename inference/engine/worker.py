@@ -118,6 +118,18 @@ class Worker:
             self._work.notify()
         return TokenStream(sequence, self._arrived, self._give_up, self._taken)
 
+    def check_place(self) -> None:
+        """Refuse before a prompt is rendered what would be refused after. From any thread; does not wait.
+
+        Raises: QueueFull, MemoryPressure.
+        """
+        with self._lock:
+            try:
+                self._scheduler.check_place()
+            except (QueueFull, MemoryPressure):
+                self._counts.num_refused += 1
+                raise
+
     def close(self, message: str) -> None:
         """End every sequence with ERROR and `message`, then stop; waits for the step in flight.
 

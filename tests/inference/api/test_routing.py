@@ -84,8 +84,10 @@ def test_replicas_share_the_load(wire: Wire, serving: FakeServing) -> None:
         each.close()
 
 
-def test_a_full_queue_is_429(wire: Wire, serving: FakeServing) -> None:
-    """S27: at once, with a time to come back."""
+def test_a_full_queue_is_429(
+    wire: Wire, serving: FakeServing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S27: at once, with a time to come back, and before a prompt is made of it."""
     gate = Gate()
     serving.before_step = gate
     small = serving.add("small", num_slots=1, queue_depth=1)
@@ -93,6 +95,7 @@ def test_a_full_queue_is_429(wire: Wire, serving: FakeServing) -> None:
     gate.wait_for_step()
     held.append(wire.send("POST", CHAT, BODY | {"model": "small"}))
     wait_until(lambda: small.worker.stats().num_queued == 1)
+    monkeypatch.setattr("inference.api.generation_views.chat_prompt", None)
     for stream in (True, False):
         answer = wire.chat(model="small", stream=stream)
         assert answer.status == 429

@@ -39,6 +39,19 @@ def test_a_full_queue_refuses_and_the_refused_leave_no_trace(make_worker):
     assert (counts.num_accepted, counts.num_completed, counts.num_refused) == (3, 3, 1)
 
 
+def test_who_would_be_refused_is_told_before_asking(make_worker):
+    worker, gate, _clock, running = busy(make_worker)
+    worker.check_place()
+    queued = [worker.submit(request_of([i], 3)) for i in (5, 6)]
+    with pytest.raises(QueueFull):
+        worker.check_place()
+    assert worker.stats().counts.num_refused == 1
+    gate.open()
+    read_all(running)
+    assert [len(read_all(s)) for s in queued] == [3, 3]
+    worker.check_place()
+
+
 def test_the_queue_is_served_in_order(make_worker):
     worker, gate, _clock, _running = busy(make_worker)
     first, second = worker.submit(request_of([5], 3)), worker.submit(request_of([6], 3))
