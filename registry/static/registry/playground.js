@@ -5,10 +5,22 @@
 (() => {
     const part = (name) => document.getElementById(`playground-${name}`);
     const form = document.getElementById("playground");
-    const { token } = JSON.parse(part("told").textContent);
+    let token = tokenOf(document);
     const sessionId = crypto.getRandomValues(new Uint32Array(4)).join("-"); // keeps the conversation's pages warm
     let messages = [];
     let running = null; // the AbortController of the answer that is being written
+
+    function tokenOf(page) {
+        return JSON.parse(page.getElementById("playground-told").textContent).token;
+    }
+
+    // The page anew, for whoever is still logged in.
+    async function renewToken() {
+        const text = await (await fetch(window.location.href)).text();
+        const page = new DOMParser().parseFromString(text, "text/html");
+        if (!page.getElementById("playground-told")) throw new Error("You are logged out; log in and load this page again.");
+        token = tokenOf(page);
+    }
 
     function say(text) {
         part("said").textContent = text;
@@ -56,15 +68,22 @@
         }
     }
 
-    async function answer() {
-        const started = performance.now();
-        const response = await fetch("/v1/chat/completions", {
+    function ask() {
+        return fetch("/v1/chat/completions", {
             method: "POST",
             headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json" },
             body: JSON.stringify(request()),
             signal: running.signal,
         });
-        if (response.status === 401) throw new Error("This page is too old; load it again.");
+    }
+
+    async function answer() {
+        const started = performance.now();
+        let response = await ask();
+        if (response.status === 401) {
+            await renewToken();
+            response = await ask();
+        }
         if (!response.ok) throw new Error((await response.json()).error.message);
         const body = bubble("assistant");
         const thought = document.createElement("em");
