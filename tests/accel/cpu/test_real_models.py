@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -62,14 +63,27 @@ def test_perplexity(executor, reference):
     perplexity by -0.04 to +0.37 %.
     """
     text = reference["perplexity"]
+    perplexity = perplexity_of(executor, text)
+    exact = text["exact_kv_f32"]["ppl"]
+    allowed = max(abs(text[kv_type]["ppl"] / exact - 1) for kv_type in ("kv_f16", "kv_f32"))
+    assert abs(perplexity / exact - 1) <= allowed
+
+
+@pytest.mark.parametrize(("kv_type", "at_most"), [("q8_0", 0.01), ("q4_0", 0.25)])
+def test_perplexity_of_kv_types(path, executor, reference, kv_type, at_most):
+    """8 bits cost less than a hundredth; 4 bits cost models as small as these much (12 to 15 %)."""
+    rounded = compile_file(path, replace(LIMITS, kv_type=kv_type))
+    text = reference["perplexity"]
+    assert abs(perplexity_of(rounded, text) / perplexity_of(executor, text) - 1) <= at_most
+    rounded.close()
+
+
+def perplexity_of(executor, text):
     ids = np.array(text["ids"])
     logits = run_prompt(executor, ids[:-1], LIMITS, 8).astype(np.float64)
     logits -= logits.max(-1, keepdims=True)
     likelihoods = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-    perplexity = np.exp(-likelihoods[np.arange(len(ids) - 1), ids[1:]].mean())
-    exact = text["exact_kv_f32"]["ppl"]
-    allowed = max(abs(text[kv_type]["ppl"] / exact - 1) for kv_type in ("kv_f16", "kv_f32"))
-    assert abs(perplexity / exact - 1) <= allowed
+    return np.exp(-likelihoods[np.arange(len(ids) - 1), ids[1:]].mean())
 
 
 def test_same_bits(path):
