@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from tests.emulator.bench import context, kernel, pycuda_driver
+from tests.emulator.emulated_driver import LAUNCH
 
+LAUNCH_FAILED = 719  # CUDA_ERROR_LAUNCH_FAILED
 ADD = 'extern "C" __global__ void add(float *x) { x[threadIdx.x] += 1; }'
 
 
@@ -36,4 +38,10 @@ def test_a_graph_replays_what_was_captured(emulated, lazy: bool) -> None:
             assert library.cuGraphLaunch(runnable, handle) == 0
         stream.synchronize()
         assert (cuda.from_device(x, 32, np.float32) == 6).all()
+        assert emulated.count(LAUNCH) == 6
+        emulated.fail(LAUNCH, 2)  # in the middle of the next replay
+        launched = library.cuGraphLaunch(runnable, handle)
+        assert launched == (0 if lazy else LAUNCH_FAILED)
+        with pytest.raises(cuda.Error, match="add was made to fail"):
+            stream.synchronize()
         assert library.cuGraphExecDestroy(runnable) == 0

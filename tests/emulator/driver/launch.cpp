@@ -133,9 +133,9 @@ DRIVER_API cuLaunchKernel(CUfunction handle, unsigned grid_x, unsigned grid_y, u
             function->name.c_str(), grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes);
     std::string arguments = packed_arguments(extra);
     if (CUresult error = check_arguments(context, arguments)) return context.fault = error;
-    bool fails = is_to_fail(EMULATOR_LAUNCH);
-    return submit(context, *stream, [function = *function, record, arguments, fails] {
-        if (fails)
+    // Counted as it runs: a launch in a graph is one whenever the graph is launched, none as it is recorded.
+    return submit(context, *stream, [function = *function, record, arguments] {
+        if (is_to_fail(EMULATOR_LAUNCH))
             return explain(CUDA_ERROR_LAUNCH_FAILED, "this launch of %s was made to fail",
                            function.name.c_str());
         return run_kernel(function, record, arguments);

@@ -85,12 +85,23 @@ def test_a_load_whose_launch_fails(neighbour, artifact, emulated, which, dies) -
 
 @pytest.mark.parametrize("dies", [ONE_DIE, SPLIT], ids=["one die", "split"])
 @pytest.mark.parametrize("which", WHICH)
-def test_a_request_whose_launch_fails(neighbour, runtime, artifact, emulated, which, dies) -> None:
+@pytest.mark.parametrize("num_before", [0, 3], ids=["launched", "replayed"])
+def test_a_request_whose_launch_fails(
+    neighbour, runtime, artifact, emulated, which, dies, num_before
+) -> None:
+    """Also one that replays what requests before it recorded as graphs."""
     replica = wish(artifact, dies=dies)
-    becomes(replica, State.READY)
+
+    def answers() -> None:
+        becomes(replica, State.READY)
+        for _ in range(num_before):
+            answer(runtime)
+
+    answers()
     before = emulated.count(LAUNCH)
     answer(runtime)
-    for nth in chosen(which, emulated.count(LAUNCH) - before):
+    total = emulated.count(LAUNCH) - before
+    for nth in chosen(which, total):
         emulated.fail(LAUNCH, nth)
         with runtime.lease("tiny") as lease:
             stream = lease.replica.worker.submit(request_of([1, 2, 3], max_tokens=3))
@@ -101,4 +112,4 @@ def test_a_request_whose_launch_fails(neighbour, runtime, artifact, emulated, wh
         assert replica.failure_reason.startswith(("Die 0 failed: ", "Die 1 failed: ")), nth
         neighbour()
         services.replica_retry(replica_id=replica.public_id, actor="test")
-        becomes(replica, State.READY)
+        answers()

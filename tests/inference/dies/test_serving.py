@@ -89,6 +89,26 @@ def test_what_does_not_fit_is_refused_with_the_limit(start, artifact, emulated) 
     assert "the freest die, 0, has 1.0 MiB free" in replica.failure_reason
 
 
+@pytest.mark.parametrize("phase", ["compiling kernels", "uploading weights"])
+def test_a_server_that_stops_during_a_load_leaves_nothing(start, artifact, emulated, phase) -> None:
+    """The load is given up at its next word; its dies are closed and its row waits for the next start."""
+    supervisor = start()
+
+    def stop_there(progress) -> None:
+        if progress.phase == phase:
+            supervisor.load_no_more()
+
+    supervisor.watchers.append(stop_there)
+    replica = wish(artifact, dies=[0, 1])
+    becomes(replica, State.LOADING)
+    supervisor.stop()
+    replica.refresh_from_db()
+    assert replica.state == State.REQUESTED
+    assert emulated.num_contexts() == 0
+    assert (own_bytes(0), own_bytes(1)) == (0, 0)
+    assert bound_bytes_by_die() == {}
+
+
 def test_a_restart_restores_replicas_and_bindings(start, runtime, artifact, emulated) -> None:
     """The rows of a process that was killed hold no die; what was wanted is placed anew."""
     first = start()
