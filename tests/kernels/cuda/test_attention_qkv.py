@@ -143,10 +143,12 @@ def test_ragged_steps(bench, name):
     )
 
 
-@pytest.mark.parametrize("window", [0, 130, 300])
-def test_several_runs(bench, window):
-    """Positions of many tiles and runs: the last rows agree, whatever the chunks, bit for bit."""
-    case, length = Case(window=window, run_len=128), 330
+@pytest.mark.parametrize(
+    ("window", "run_len"), [(0, 128), (130, 128), (300, 128), (0, 256), (130, 256)]
+)
+def test_several_runs(bench, window, run_len):
+    """Runs of one tile and of two: the last rows agree, whatever the chunks, bit for bit."""
+    case, length = Case(window=window, run_len=run_len), 330
     x, slots = random(5, length, case.width), frozen(np.zeros(length), np.int32)
     positions = frozen(np.arange(length), np.int32)
     whole = Layer(case)
