@@ -40,7 +40,7 @@ def crossed(source: Die, target: Die, crossing: Crossing, num_rounds: int = 3) -
         crossing.copy(into.address, out.address, NUM_BYTES)
         with target.current():
             target.copy_out(arrived, into.address)
-    for die in (source, target):
+    for die in (target, source):  # the target first: it has to wait for the source by itself
         with die.current():
             die.synchronize()
     assert np.array_equal(received, sent)
