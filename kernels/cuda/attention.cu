@@ -15,7 +15,8 @@
 //   scores: 16 groups of 8 lanes; a group takes 4 keys at a time, a lane 8 values of each, which it turns to
 //     floats once and uses for all query heads; queries lie in shared memory.
 //   weights: warp w takes heads w, w + 4, ...
-//   values: a thread owns 2 neighbouring dimensions in every SLICESth position; lanes read a row's halves side by side.
+//   values: a thread owns 2 neighbouring dimensions of every SLICESth run of 4 positions; lanes read a row's halves
+//     side by side.
 // combine_runs: grid (num_heads, N), HEAD_DIM threads.
 //
 // Order of summation: set by HEAD_DIM, tile and run alone, never by N or the grid; tiles start at multiples of
@@ -51,11 +52,11 @@ __device__ inline void eight_floats(uint4 w, float* v) {
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, LEAST_BLOCKS(6))
-attend_run(const float* q, const unsigned short* keys, const unsigned short* values, const int* positions,
-           const int* slots, const int* page_table, float* partial, int num_kv_heads, int parts,
-           int stride, int pages_per_slot, int run_len, int max_runs, int window, float scale) {
-    __shared__ float queries[GROUP][HEAD_DIM];
-    __shared__ float weights[GROUP][TILE];
+    attend_run(const float* q, const unsigned short* keys, const unsigned short* values, const int* positions,
+               const int* slots, const int* page_table, float* partial, int num_kv_heads, int parts,
+               int stride, int pages_per_slot, int run_len, int max_runs, int window, float scale) {
+    __shared__ float4 queries[GROUP][HEAD_DIM / 4];
+    __shared__ float4 weights[GROUP][TILE / 4];  // floats of four positions, read at once
     __shared__ float maxima[GROUP], totals[GROUP], rescale[GROUP];
     __shared__ float others[SLICES][GROUP][HEAD_DIM];
     int token = blockIdx.z, kv_head = blockIdx.y / parts, first_head = blockIdx.y * GROUP, run = blockIdx.x;
@@ -65,7 +66,7 @@ attend_run(const float* q, const unsigned short* keys, const unsigned short* val
     const int* table = page_table + (size_t)slots[token] * pages_per_slot;
 
     for (int i = threadIdx.x; i < GROUP * HEAD_DIM; i += THREADS) {
-        queries[i / HEAD_DIM][i % HEAD_DIM] = q[(size_t)token * stride + first_head * HEAD_DIM + i];
+        ((float*)queries)[i] = q[(size_t)token * stride + first_head * HEAD_DIM + i];
     }
     if (threadIdx.x < GROUP) maxima[threadIdx.x] = -INFINITE, totals[threadIdx.x] = 0.0f;
     int pair = threadIdx.x % PAIRS, slice = threadIdx.x / PAIRS;
@@ -86,16 +87,22 @@ attend_run(const float* q, const unsigned short* keys, const unsigned short* val
 #pragma unroll
                 for (int i = 0; i < KEYS; i++) {
                     int j = min(tile + first + i, run_end - 1);
-                    size_t row = ((size_t)table[j / PAGE_LEN] * num_kv_heads + kv_head) * PAGE_LEN + j % PAGE_LEN;
+                    size_t row =
+                        ((size_t)table[j / PAGE_LEN] * num_kv_heads + kv_head) * PAGE_LEN + j % PAGE_LEN;
                     eight_floats(*(const uint4*)(keys + row * HEAD_DIM + d), k[i]);
                 }
 #pragma unroll
                 for (int h = 0; h < GROUP; h++) {
 #pragma unroll
-                    for (int e = 0; e < 8; e++) {
-                        float value = queries[h][d + e];
+                    for (int e = 0; e < 8; e += 4) {
+                        float4 query = queries[h][(d + e) / 4];
 #pragma unroll
-                        for (int i = 0; i < KEYS; i++) dots[h][i] = fmaf(value, k[i][e], dots[h][i]);
+                        for (int i = 0; i < KEYS; i++) {
+                            dots[h][i] = fmaf(query.x, k[i][e], dots[h][i]);
+                            dots[h][i] = fmaf(query.y, k[i][e + 1], dots[h][i]);
+                            dots[h][i] = fmaf(query.z, k[i][e + 2], dots[h][i]);
+                            dots[h][i] = fmaf(query.w, k[i][e + 3], dots[h][i]);
+                        }
                     }
                 }
             }
@@ -103,20 +110,21 @@ attend_run(const float* q, const unsigned short* keys, const unsigned short* val
             if (lane % (LANES / KEYS) == 0) {
                 bool is_seen = j >= span.first && j < run_end;
 #pragma unroll
-                for (int h = 0; h < GROUP; h++) weights[h][first + i] = is_seen ? dots[h][0] * scale : -INFINITE;
+                for (int h = 0; h < GROUP; h++) {
+                    ((float*)weights[h])[first + i] = is_seen ? dots[h][0] * scale : -INFINITE;
+                }
             }
         }
         __syncthreads();
 
         for (int h = threadIdx.x / 32; h < GROUP; h += THREADS / 32) {
-            float most = -INFINITE;
-            for (int j = threadIdx.x % 32; j < TILE; j += 32) most = fmaxf(most, weights[h][j]);
+            float* weight = (float*)weights[h];
+            float most = -INFINITE, total = 0.0f;
+            for (int j = threadIdx.x % 32; j < TILE; j += 32) most = fmaxf(most, weight[j]);
             most = fmaxf(lane_max<32>(most), maxima[h]);
-            float total = 0.0f;
             for (int j = threadIdx.x % 32; j < TILE; j += 32) {
-                float e = expf(weights[h][j] - most);
-                weights[h][j] = e;
-                total += e;
+                weight[j] = expf(weight[j] - most);
+                total += weight[j];
             }
             total = lane_sum<32>(total);
             if (threadIdx.x % 32 == 0) {
@@ -130,16 +138,27 @@ attend_run(const float* q, const unsigned short* keys, const unsigned short* val
         if (slice < SLICES) {
 #pragma unroll
             for (int h = 0; h < GROUP; h++) sums[h][0] *= rescale[h], sums[h][1] *= rescale[h];
-            int end = min(TILE, run_end - tile);
-            for (int j = slice; j < end; j += SLICES) {
-                int position = tile + j;
-                size_t row = ((size_t)table[position / PAGE_LEN] * num_kv_heads + kv_head) * PAGE_LEN + position % PAGE_LEN;
-                unsigned v = *(const unsigned*)(values + row * HEAD_DIM + 2 * pair);
-                float first = low_half(v), second = high_half(v);
+            // Positions nobody sees weigh 0; in their place the last one seen is read, which is of this sequence.
+            for (int j = 4 * slice; tile + j < run_end && j < TILE; j += 4 * SLICES) {
+                float v[4][2];
+#pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    int position = min(tile + j + i, run_end - 1);
+                    size_t page = (size_t)table[position / PAGE_LEN] * num_kv_heads + kv_head;
+                    size_t row = page * PAGE_LEN + position % PAGE_LEN;
+                    unsigned halves = *(const unsigned*)(values + row * HEAD_DIM + 2 * pair);
+                    v[i][0] = low_half(halves), v[i][1] = high_half(halves);
+                }
 #pragma unroll
                 for (int h = 0; h < GROUP; h++) {
-                    sums[h][0] = fmaf(weights[h][j], first, sums[h][0]);
-                    sums[h][1] = fmaf(weights[h][j], second, sums[h][1]);
+                    float4 w = weights[h][j / 4];
+#pragma unroll
+                    for (int d = 0; d < 2; d++) {
+                        sums[h][d] = fmaf(w.x, v[0][d], sums[h][d]);
+                        sums[h][d] = fmaf(w.y, v[1][d], sums[h][d]);
+                        sums[h][d] = fmaf(w.z, v[2][d], sums[h][d]);
+                        sums[h][d] = fmaf(w.w, v[3][d], sums[h][d]);
+                    }
                 }
             }
         }
@@ -165,8 +184,8 @@ attend_run(const float* q, const unsigned short* keys, const unsigned short* val
 }
 
 extern "C" __global__ void __launch_bounds__(HEAD_DIM)
-combine_runs(const float* partial, const int* positions, float* y, int num_heads, int run_len, int max_runs,
-             int window) {
+    combine_runs(const float* partial, const int* positions, float* y, int num_heads, int run_len,
+                 int max_runs, int window) {
     int head = blockIdx.x, token = blockIdx.y, d = threadIdx.x;
     Span span = seen(positions[token], window);
     const float* in = partial + ((size_t)token * num_heads + head) * max_runs * PARTIAL;

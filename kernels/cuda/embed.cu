@@ -6,8 +6,8 @@
 #include "formats.cuh"
 
 extern "C" __global__ void __launch_bounds__(64)
-embed(const void* quants, const void* highs, const void* scales, const void* supers, const int* tokens, float* y,
-      int k, int y_stride, float scale) {
+    embed(const void* quants, const void* highs, const void* scales, const void* supers, const int* tokens,
+          float* y, int k, int y_stride, float scale) {
     int block = blockIdx.x * blockDim.x + threadIdx.x, num_blocks = k / 32;
     if (block >= num_blocks) return;
     Planes weights = {quants, highs, scales, supers};

@@ -6,7 +6,7 @@
 #include "activations.cuh"
 
 extern "C" __global__ void __launch_bounds__(128)
-gated(const float* gate, const float* up, float* y, int width, int stride, int activation) {
+    gated(const float* gate, const float* up, float* y, int width, int stride, int activation) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= width) return;
     size_t at = (size_t)blockIdx.y * stride + i;

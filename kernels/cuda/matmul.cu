@@ -46,7 +46,8 @@ struct Product {
 // One pass of x, from value 256 * pass on, into shared memory; squares are added up for the norm. A thread
 // always sees the same column of 4 values.
 template <int TOKENS>
-__device__ inline void stage(const Product& p, int first_token, int pass, float4 (*tile)[PADDED_FLOAT4S], float* squares) {
+__device__ inline void stage(const Product& p, int first_token, int pass, float4 (*tile)[PADDED_FLOAT4S],
+                             float* squares) {
     int column = threadIdx.x % PASS_FLOAT4S;
     int at = pass * PASS_FLOAT4S + column;
 #pragma unroll
@@ -70,7 +71,8 @@ __device__ inline void stage(const Product& p, int first_token, int pass, float4
 
 // 1 / sqrt(mean of squares + eps) of every token, into shared memory.
 template <int TOKENS>
-__device__ inline void invert_norms(const Product& p, const float* squares, float (*halves)[2], float* inverse) {
+__device__ inline void invert_norms(const Product& p, const float* squares, float (*halves)[2],
+                                    float* inverse) {
     int half = threadIdx.x % PASS_FLOAT4S / 32;
 #pragma unroll
     for (int i = 0; i < (TOKENS + 1) / 2; i++) {
@@ -154,15 +156,15 @@ __device__ inline void multiply(const Product& p) {
     }
 }
 
-#define ENTRY(name, ROWS, TOKENS, MIN_BLOCKS)                                                                \
-    extern "C" __global__ void __launch_bounds__(THREADS, LEAST_BLOCKS(MIN_BLOCKS))                          \
-    name(const void* quants, const void* highs, const void* scales, const void* supers, const float* x,      \
-         const int* x_rows, const float* gain, const float* residual, float* y, int num_rows, int k,         \
-         int num_tokens, int x_stride, int y_stride, int activation, float eps) {                            \
-        Planes weights = {quants, highs, scales, supers};                                                    \
-        Product p = {weights, x, x_rows, gain, residual, y, num_rows, k, num_tokens, x_stride, y_stride,     \
-                     activation, eps};                                                                       \
-        multiply<ROWS, TOKENS>(p);                                                                           \
+#define ENTRY(name, ROWS, TOKENS, MIN_BLOCKS)                                                               \
+    extern "C" __global__ void __launch_bounds__(THREADS, LEAST_BLOCKS(MIN_BLOCKS))                         \
+        name(const void* quants, const void* highs, const void* scales, const void* supers, const float* x, \
+             const int* x_rows, const float* gain, const float* residual, float* y, int num_rows, int k,    \
+             int num_tokens, int x_stride, int y_stride, int activation, float eps) {                       \
+        Planes weights = {quants, highs, scales, supers};                                                   \
+        Product p = {weights, x,          x_rows,   gain,     residual,   y,  num_rows,                     \
+                     k,       num_tokens, x_stride, y_stride, activation, eps};                             \
+        multiply<ROWS, TOKENS>(p);                                                                          \
     }
 
 // Rows * tokens is bounded by registers: up to 64 sums, 16 unpacked values and the packed blocks of ROWS rows.

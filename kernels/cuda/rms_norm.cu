@@ -11,8 +11,8 @@
 #define THREADS 128
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-rms_norm(const float* x, const int* rows, const float* gain, const float* residual, float* y, int width,
-         int stride, float eps) {
+    rms_norm(const float* x, const int* rows, const float* gain, const float* residual, float* y, int width,
+             int stride, float eps) {
     __shared__ float warp_sums[THREADS / 32];
     size_t row = rows ? rows[blockIdx.x] : blockIdx.x;
     const float4* in = (const float4*)(x + row * stride);
@@ -29,7 +29,8 @@ rms_norm(const float* x, const int* rows, const float* gain, const float* residu
     size_t out = (size_t)blockIdx.x * stride;
     for (int i = threadIdx.x; 4 * i < width; i += THREADS) {
         float4 v = in[i], g = ((const float4*)gain)[i];
-        v.x = v.x * inverse * g.x, v.y = v.y * inverse * g.y, v.z = v.z * inverse * g.z, v.w = v.w * inverse * g.w;
+        v.x = v.x * inverse * g.x, v.y = v.y * inverse * g.y, v.z = v.z * inverse * g.z,
+        v.w = v.w * inverse * g.w;
         if (residual) {
             float4 r = ((const float4*)(residual + out))[i];
             v.x += r.x, v.y += r.y, v.z += r.z, v.w += r.w;

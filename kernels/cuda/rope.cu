@@ -17,12 +17,11 @@
 
 #define PAGE_LEN 32
 
-
 extern "C" __global__ void __launch_bounds__(128)
-rope_append(float* x, const float* bias, const float* q_gain, const float* k_gain, const float2* angles,
-            const int* positions, const int* slots, const int* page_table, unsigned short* keys,
-            unsigned short* values, int num_heads, int num_kv_heads, int head_dim, int num_pairs, int stride,
-            int pages_per_slot, float eps) {
+    rope_append(float* x, const float* bias, const float* q_gain, const float* k_gain, const float2* angles,
+                const int* positions, const int* slots, const int* page_table, unsigned short* keys,
+                unsigned short* values, int num_heads, int num_kv_heads, int head_dim, int num_pairs,
+                int stride, int pages_per_slot, float eps) {
     int head = blockIdx.x * 4 + threadIdx.x / 32, lane = threadIdx.x % 32;
     if (head >= num_heads + 2 * num_kv_heads) return;
     int token = blockIdx.y, position = positions[token];

@@ -11,15 +11,17 @@
 #include "half.cuh"
 
 struct Planes {
-    const void* quants;   // the low bits, or the floats themselves
-    const void* highs;    // the bits above, where the format has any
-    const void* scales;   // one entry a block
-    const void* supers;   // one entry every eight blocks
+    const void* quants;  // the low bits, or the floats themselves
+    const void* highs;   // the bits above, where the format has any
+    const void* scales;  // one entry a block
+    const void* supers;  // one entry every eight blocks
 };
 
 // Written so, the compiler folds shift and mask into the conversion's byte selector.
 __device__ inline float unsigned_byte(unsigned word, int at) { return (float)(word >> 8 * at & 0xff); }
-__device__ inline float signed_byte(unsigned word, int at) { return (float)(signed char)(word >> 8 * at & 0xff); }
+__device__ inline float signed_byte(unsigned word, int at) {
+    return (float)(signed char)(word >> 8 * at & 0xff);
+}
 
 __device__ inline void unsigned_bytes(unsigned word, float* v) {
 #pragma unroll
