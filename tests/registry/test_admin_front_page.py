@@ -5,9 +5,14 @@ from __future__ import annotations
 import pytest
 from django.urls import reverse
 
-from registry.services import replica_request, replica_request_unload
+from registry.services import (
+    binding_create,
+    dies_measured,
+    replica_request,
+    replica_request_unload,
+)
 from registry.states import State
-from tests.registry.conftest import ACTOR
+from tests.registry.conftest import ACTOR, GIB, measured
 from tests.registry.test_replica_unload import replica_in
 
 pytestmark = pytest.mark.django_db
@@ -83,3 +88,27 @@ def test_a_host_without_dies_says_why(operator, db):
 def test_a_host_with_dies_has_nothing_to_explain(operator, two_cards):
     text = operator.get(reverse("admin:registry_die_changelist")).content.decode()
     assert "No CUDA driver" not in text
+
+
+def test_dies_are_listed_with_who_is_on_them(as_group, artifact, two_cards):
+    replica = replica_request(artifact=artifact, served_name="chat", actor=ACTOR)
+    binding_create(replica_id=replica.pk, die_bytes={2: 3 * GIB})
+    dies_measured([measured(1, failure="<b>fell</b> off the bus")])
+    text = front(as_group("viewer"))
+    section = text[text.index('id="dies"') :]
+    section = section[: section.index("</section>")]
+    assert [f"die {n}" in section for n in range(5)] == [True] * 4 + [False]
+    assert "card 1, Tesla K80" in section
+    assert reverse("admin:registry_replica_change", args=[replica.pk]) in section
+    assert "3.0 GiB" in section
+    assert "8.0 GiB" in section
+    assert "failed: &lt;b&gt;fell&lt;/b&gt; off the bus" in section
+
+
+def test_a_host_without_dies_shows_no_table_of_them(operator, artifact):
+    assert 'id="dies"' not in front(operator)
+
+
+def test_dies_are_shown_to_those_who_may_see_them(make_user, client, two_cards):
+    client.force_login(make_user())
+    assert 'id="dies"' not in front(client)
