@@ -23,12 +23,13 @@ def _start() -> ApiHandler:
         django.setup(set_prefix=False)
     except BadSetting as error:
         _end(error)
-    from inference.api.handler import ApiHandler  # needs Django set up
+    from accel.errors import AccelError  # what follows needs Django set up
+    from inference.api.handler import ApiHandler
     from inference.startup import AlreadyRunning, start_engine
 
     try:
         start_engine()
-    except AlreadyRunning as error:
+    except (AlreadyRunning, AccelError) as error:
         _end(error)
     return ApiHandler()
 

@@ -36,3 +36,24 @@ def test_a_malformed_setting_is_one_sentence(command: list[str], tmp_path: Path)
     assert done.returncode == 1
     said = "PANTHEON_CPU_THREADS is 'many'; it must be a whole number between 0 and 256.\n"
     assert done.stdout + done.stderr == said
+
+
+def test_dies_that_cannot_be_emulated_are_one_sentence(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "daphne", "-p", "0", "pantheon_site.asgi:application"],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "DJANGO_SETTINGS_MODULE": "pantheon_site.settings",
+            "PANTHEON_DATA_DIR": str(tmp_path),
+            "PANTHEON_EMULATED_DIES": "1",
+            "HOME": str(tmp_path),  # no driver that was built before
+            "PATH": "",  # and no compiler to build one
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("Dies cannot be emulated: ")
+    assert done.stderr.count("\n") == 1

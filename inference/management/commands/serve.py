@@ -73,7 +73,11 @@ class Command(BaseCommand):
             "--host", default="127.0.0.1", help="address to listen on (default: %(default)s)"
         )
         parser.add_argument(
-            "--port", type=int, default=8000, help="TCP port to listen on (default: %(default)s)"
+            "--port",
+            type=_whole(1, 65_535),
+            metavar="N",
+            default=8000,
+            help="TCP port to listen on (default: %(default)s)",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
