@@ -73,6 +73,7 @@ class ReadOnlyAdmin(BaseAdmin):
 
 class ReadOnlyInline(BaseInline):
     extra = 0
+    hide_title = True  # each row's columns say it already
     can_delete = False
     show_change_link = False
 

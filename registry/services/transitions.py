@@ -124,7 +124,8 @@ def claim_move(
         )
     jobs_follow(replica, old, new, reason, actor)
     replica.refresh_from_db()
-    logger.info("Replica %s: %s -> %s. %s", replica, old.value, new.value, reason)
+    because = f": {reason}" if reason else ""
+    logger.info("replica %s: %s -> %s%s", replica, old.value, new.value, because)
 
 
 # What an unload that is cancelled leaves of itself.

@@ -25,8 +25,18 @@ def test_it_offers_what_is_ready(operator, make_artifact):
     replica_in(make_artifact("a"), State.READY, "first")
     replica_request(artifact=make_artifact("b"), served_name="second", actor=ACTOR)
     text = page_of(operator, "?model=first").content.decode()
-    assert "<option selected>first</option>" in text
+    assert '<option value="first" selected>first' in text
     assert "second</option>" not in text
+
+
+def test_what_can_chat_comes_first_and_what_cannot_says_so(operator, make_artifact):
+    for name, chats in (("a-base", False), ("chat", True)):
+        artifact = make_artifact(name)
+        artifact.has_chat_template = chats
+        artifact.save()
+        replica_in(artifact, State.READY, name)
+    options = re.findall(r"<option[^>]*>([^<]*)</option>", page_of(operator).content.decode())
+    assert options == ["chat", "a-base (no chat template)"]
 
 
 def test_with_nothing_ready_it_says_what_to_do(operator):

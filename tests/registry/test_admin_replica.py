@@ -22,7 +22,7 @@ def test_the_page_shows_state_and_history(operator, artifact):
     replica = replica_in(artifact, State.LOADING)
     replica_transition(replica.pk, State.FAILED, reason="It needs 9.0 GiB, 8.0 GiB are free.")
     text = operator.get(url_of(replica, "change")).content.decode()
-    for said in ("It needs 9.0 GiB", "requested", "placed", "loading", "Failed"):
+    for said in ("It needs 9.0 GiB", "Requested", "Placed", "Loading", "Failed"):
         assert said in text
 
 

@@ -103,8 +103,12 @@
                 body.textContent = message.content;
             }
             if (event.usage) {
-                const seconds = (performance.now() - (first ?? started)) / 1000;
                 const num = event.usage.completion_tokens;
+                if (num === 0) {
+                    say("The model ended its answer at once.");
+                    continue;
+                }
+                const seconds = (performance.now() - (first ?? started)) / 1000;
                 const wait = ((first ?? performance.now()) - started) / 1000;
                 say(`${num} tokens, ${(num / seconds).toFixed(1)} a second; the first after ${wait.toFixed(2)} s.`);
             }
