@@ -1,9 +1,9 @@
-"""What this machine can do right now: streaming reads, and int8 dot products from registers.
+"""What this machine can do right now: streaming reads, int8 dot products in vector registers, and in AMX.
 
     python -m benchmarks.ceiling [THREADS]
 
 The two limits speeds are reported against: bytes of weights a token over read bandwidth (decode),
-multiply-adds over the dot-product rate (prompts).
+multiply-adds over the dot-product rate (prompts; with AMX no more than an upper bound, see docs/adr/0005).
 """
 
 from __future__ import annotations
@@ -19,7 +19,18 @@ from numba import njit
 
 from accel.cpu.memory import Arena
 from accel.host import num_cores
-from kernels.cpu.simd import OPTIONS, dot4, float_tile, hsum_i, i64, int_tile, load_i, sum_tile
+from kernels.cpu.simd import (
+    HAS_AMX,
+    OPTIONS,
+    dot4,
+    float_tile,
+    hsum_i,
+    i64,
+    int_tile,
+    load_i,
+    sum_tile,
+)
+from kernels.cpu.simd.amx import begin_even, begin_odd, configure_tiles, release_tiles
 
 
 @dataclass(frozen=True)
@@ -27,6 +38,7 @@ class Ceiling:
     threads: int
     read_gb_s: float
     multiply_adds_g_s: float
+    amx_multiply_adds_g_s: float | None  # None: the host has none, or may not use it
 
 
 @njit("int64(int64, int64)", **OPTIONS)
@@ -50,6 +62,17 @@ def dots(address, repeats):  # type: ignore[no-untyped-def]
     return i64(hsum_i(total))
 
 
+@njit("int64(int64, int64)", **OPTIONS)
+def products(address, repeats):  # type: ignore[no-untyped-def]
+    """Two tiles of 16 x 16 x 64 a turn, loaded anew from the first-level cache: 32768 multiply-adds."""
+    configure_tiles(address + 4096, 16, 64)
+    for _ in range(repeats):
+        begin_even(address, 64, address + 1024)
+        begin_odd(address + 2048, 64, address + 3072)
+    release_tiles()
+    return 0
+
+
 def _seconds(function: Callable[..., int], calls: list[tuple[int, int]]) -> float:
     threads = [threading.Thread(target=function, args=args) for args in calls]
     started = time.perf_counter()
@@ -70,10 +93,16 @@ def measure(threads: int, num_bytes: int = 192 << 20, repeats: int = 200_000) ->
     parts = [(base + t * share, share) for t in range(threads)]
     reading = min(_seconds(read, parts) for _ in range(5))
     counting = min(_seconds(dots, [(base, repeats)] * threads) for _ in range(5))
+    amx = None
+    if HAS_AMX:
+        own = [(base + 8192 * t, repeats) for t in range(threads)]  # each writes a configuration
+        multiplying = min(_seconds(products, own) for _ in range(5))
+        amx = round(32768 * repeats * threads / multiplying / 1e9, 1)
     return Ceiling(
         threads,
         round(share * threads / reading / 1e9, 1),
         round(16 * 512 * repeats * threads / counting / 1e9, 1),
+        amx,
     )
 
 

@@ -35,7 +35,7 @@ def run_of(report: dict[str, Any], name: str) -> str:
         f" {report['rounds']} rounds. Source: `benchmarks/results/{name}`.",
         "",
         f"The machine in the same run: {ceiling['read_gb_s']} GB/s read,"
-        f" {ceiling['multiply_adds_g_s']} G int8 multiply-adds/s.",
+        f" {ceiling['multiply_adds_g_s']} G int8 multiply-adds/s{_in_amx(ceiling)}.",
     ]
     for model in report["models"]:
         lines += [
@@ -56,6 +56,11 @@ def run_of(report: dict[str, Any], name: str) -> str:
             f" {rss['ours'] >> 20} MiB (llama.cpp {rss['peer'] >> 20} MiB), KV memory included.",
         ]
     return "\n".join(lines) + "\n"
+
+
+def _in_amx(ceiling: dict[str, Any]) -> str:
+    rate = ceiling.get("amx_multiply_adds_g_s")
+    return f", {rate} in AMX" if rate else ""
 
 
 def serving_run_of(report: dict[str, Any], name: str) -> str:

@@ -178,9 +178,9 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "PANTHEON_CPU_ISA",
-        _one_of("", "avx512vnni", "avxvnni", "avx2", "ssse3", "generic"),
+        _one_of("", "amx", "avx512vnni", "avxvnni", "avx2", "ssse3", "generic"),
         "",
-        "Force a kernel path: avx512vnni, avxvnni, avx2, ssse3 or generic; empty: the best this host has.",
+        "Force a kernel path: amx, avx512vnni, avxvnni, avx2, ssse3 or generic; empty: the best this host has.",
     ),
     Setting(
         "PANTHEON_BATCH_SLOTS",

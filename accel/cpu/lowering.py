@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from accel.cpu.attention_lowering import AttentionLowering
-from accel.cpu.forms import FUSES_QUANTISE, OPS, Form, choose_forms, num_readers
+from accel.cpu.forms import FUSES_QUANTISE, MATMULS, OPS, Form, choose_forms, num_readers
 from accel.cpu.memory import LINE_BYTES, round_up
 from accel.cpu.records import Access, Area, MachineOp
 from accel.errors import UnsupportedProgram
 from kernels.cpu.layout import ADD, GATED_GELU, GATED_SILU, STORE
-from kernels.cpu.matmul import GATE_SCRATCH_BYTES
+from kernels.cpu.matmul import matmul_scratch_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -63,7 +63,11 @@ class _Lowering:
         self._unread = dict(num_readers(program))
         self._attention = AttentionLowering(program, limits, weights)
         self._ops: list[MachineOp] = []
-        self._scratch = [GATE_SCRATCH_BYTES * limits.max_rows]
+        widest = max(op.output.width for op in program.ops)
+        self._scratch = [
+            matmul_scratch_bytes(limits.max_rows, round_up(_max_k(program), 32)),
+            4 * widest,
+        ]
 
     def run(self) -> Lowered:
         for op in self._program.ops:
@@ -73,8 +77,7 @@ class _Lowering:
             self._quantise_separately(op)
         logits = self._forms[self._program.logits].floats
         assert logits is not None
-        widest = max(op.output.width for op in self._program.ops)
-        self._scratch += [self._attention.scratch_bytes, 4 * widest]
+        self._scratch.append(self._attention.scratch_bytes)
         return Lowered(
             (*self._attention.plans, *self._ops),
             self._attention.kv_areas,
@@ -247,3 +250,8 @@ class _Lowering:
         """Whether the op's own kernel quantises on its way out."""
         assert op.kind in FUSES_QUANTISE
         return self._forms[op.output].floats is None
+
+
+def _max_k(program: Program) -> int:
+    """The longest rows that a matmul reads."""
+    return max((op.inputs[0].width for op in program.ops if op.kind in MATMULS), default=0)

@@ -13,6 +13,14 @@ class UnknownIsa(KernelError):
         super().__init__(f"There is no instruction set {isa!r}: use one of {', '.join(known)}.")
 
 
+class IsaRefused(KernelError):
+    def __init__(self, isa: str) -> None:
+        self.isa = isa
+        super().__init__(
+            f"The operating system does not let this process use {isa}: leave PANTHEON_CPU_ISA empty."
+        )
+
+
 class AlreadyConfigured(KernelError):
     """Kernels of one process share a folder and an instruction set."""
 

@@ -14,12 +14,14 @@ import platform
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernels.cpu.errors import AlreadyConfigured, UnknownIsa
+from kernels.cpu import amx_permission
+from kernels.cpu.errors import AlreadyConfigured, IsaRefused, UnknownIsa
 
 DEFAULT_FOLDER = Path.home() / ".cache" / "pantheon" / "kernels"
 
-# What differs between them is the dot product of bytes (kernels.cpu.simd.dots); results do not differ.
-ISAS = ("avx512vnni", "avxvnni", "avx2", "ssse3", "generic")
+# What differs between them is the dot product of bytes (kernels.cpu.simd.dots, for many rows
+# kernels.cpu.wide); results do not differ.
+ISAS = ("amx", "avx512vnni", "avxvnni", "avx2", "ssse3", "generic")
 
 
 @dataclass(frozen=True)
@@ -37,11 +39,14 @@ _choice: Choice | None = None
 def configure(folder: Path | None = None, isa: str | None = None) -> Choice:
     """Choose, once per process; what is None is left as it is, or else as the host suggests.
 
-    Kernels that are imported before any call get the defaults. Raises: UnknownIsa, AlreadyConfigured.
+    Kernels that are imported before any call get the defaults. Raises: UnknownIsa, IsaRefused,
+    AlreadyConfigured.
     """
     global _choice
     if isa is not None and isa not in ISAS:
         raise UnknownIsa(isa, ISAS)
+    if isa == "amx" and not amx_permission.request():
+        raise IsaRefused(isa)
     if _choice is None:
         from numba import config
 
@@ -63,8 +68,18 @@ def source_digest(root: Path = Path(__file__).parent) -> str:
 
 
 def host_isa() -> str:
-    """The best instruction set that numba will compile for on this host."""
+    """The best instruction set that numba will compile for on this host and that its kernel allows."""
     needs = {
+        "amx": {
+            "amx-tile",
+            "amx-int8",
+            "avx512vnni",
+            "avx512f",
+            "avx512bw",
+            "avx512vl",
+            "fma",
+            "f16c",
+        },
         "avx512vnni": {"avx512vnni", "avx512f", "avx512bw", "avx512vl", "fma", "f16c"},
         "avxvnni": {"avxvnni", "avx2", "fma", "f16c"},
         "avx2": {"avx2", "fma", "f16c"},
@@ -72,7 +87,8 @@ def host_isa() -> str:
         "generic": set(),
     }
     features = _features()
-    return next(isa for isa in ISAS if needs[isa] <= features)
+    fitting = [isa for isa in ISAS if needs[isa] <= features]
+    return next(isa for isa in fitting if isa != "amx" or amx_permission.request())
 
 
 def has_half_conversion() -> bool:

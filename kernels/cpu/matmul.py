@@ -1,10 +1,11 @@
 """y = W x for M rows of activations, for any weight format.
 
 Owns how a matmul is cut: over threads by groups of 16 features (claimed or in fixed shares), over rows
-by what the second-level cache holds, then by tiles of up to 8 rows. Knows no format:
-`weight_format.tile` is a format's micro-kernel. Every format adds a quant block's products as exact
-int32 (float formats: even and odd columns apart), scales it into float32, blocks in order; that order
-is the same for every M and every share of a thread, and so is the result, bit for bit.
+by what the second-level cache holds, then by tiles: wide ones (kernels.cpu.wide) where there are many
+rows, else of up to 8. Knows no format: `weight_format.tile` is a format's micro-kernel. Every format
+adds a quant block's products as exact int32 (float formats: even and odd columns apart), scales it into
+float32, blocks in order; that order is the same for every M and every share of a thread, and so is the
+result, bit for bit.
 """
 
 from __future__ import annotations
@@ -29,7 +30,6 @@ from kernels.cpu.layout import (
 from kernels.cpu.rows import input_rows, scratch
 from kernels.cpu.simd import (
     MAX_TILE,
-    add_tile,
     atomic_add,
     driver,
     f32,
@@ -41,44 +41,55 @@ from kernels.cpu.simd import (
     load_f,
     splat,
     store_f,
-    store_tile,
     vexp,
     zeros,
 )
-from kernels.cpu.weight_format import tile
+from kernels.cpu.weight_format import spread, tile
+from kernels.cpu.wide import (
+    begin_wide,
+    emit,
+    end_wide,
+    is_wide,
+    wide_scratch_bytes,
+    wide_times_rows,
+)
 
 # Activations that stay in the second-level cache while all groups pass by.
 ROW_BLOCK_BYTES = 640 << 10
-GATE_SCRATCH_BYTES = 128  # per row: gate and up of one pair of groups
+_WHOLE_TILES = 48  # rows that any tile divides
+_GATE_BYTES = 128  # per row: gate and up of one pair of groups
 
 
-@inline_part
-def _emit(f, y, stride, add):
-    if add:
-        add_tile(f, y, stride)
-    else:
-        store_tile(f, y, stride)
+def matmul_scratch_bytes(max_rows, max_k):
+    """Of each thread."""
+    return wide_scratch_bytes(max_rows, max_k) + _GATE_BYTES * max_rows
 
 
 @kernel_part
-def group_times_rows(fmt, w, x, x_stride, k, rows, y, y_stride, add):
-    """One group of 16 features for all rows, in the widest tiles and then what is left."""
+def _group_times_rows(fmt, w, x, x_stride, k, first, rows, wide, spare, y, y_stride, add):
+    """One group of 16 features for all rows, in the widest tiles and then what is left.
+
+    wide: whether the step has enough rows for wide tiles.
+    """
     r = 0
+    if wide:
+        spread(fmt, w, spare, k)
+        r = wide_times_rows(fmt, spare, x, x_stride, k, first, rows, y, y_stride, add)
     while rows - r >= MAX_TILE:
         f = tile(fmt, float_tile(MAX_TILE), w, x + r * x_stride, x_stride, k)
-        _emit(f, y + r * y_stride, y_stride, add)
+        emit(f, y + r * y_stride, y_stride, add)
         r += MAX_TILE
     if MAX_TILE > 4 and rows - r >= 4:
         f = tile(fmt, float_tile(4), w, x + r * x_stride, x_stride, k)
-        _emit(f, y + r * y_stride, y_stride, add)
+        emit(f, y + r * y_stride, y_stride, add)
         r += 4
     if rows - r >= 2:
         f = tile(fmt, float_tile(2), w, x + r * x_stride, x_stride, k)
-        _emit(f, y + r * y_stride, y_stride, add)
+        emit(f, y + r * y_stride, y_stride, add)
         r += 2
     if rows - r >= 1:
         f = tile(fmt, float_tile(1), w, x + r * x_stride, x_stride, k)
-        _emit(f, y + r * y_stride, y_stride, add)
+        emit(f, y + r * y_stride, y_stride, add)
 
 
 @inline_part
@@ -96,7 +107,7 @@ def matmul(op, step, tid, fmt):
     """Columns: W K GROUPS GROUP_BYTES, IN IN_STRIDE IN_SHARED, OUT OUT_STRIDE, MODE.
 
     OUT points at the first output column of this weight; whole groups are written. When gated, gate
-    and up groups alternate, and GROUPS counts both. Scratch: GATE_SCRATCH_BYTES a row.
+    and up groups alternate, and GROUPS counts both. Scratch: matmul_scratch_bytes.
 
     In a wide step threads claim one group after the other from the counter at CLAIMED (0: none, fixed
     shares): a core that others want then delays one group, not half the matmul. In a narrow step a
@@ -104,8 +115,11 @@ def matmul(op, step, tid, fmt):
     """
     rows, threads, k, mode = step[op[ROWS]], step[S_THREADS], op[K], op[MODE]
     w_bytes, x_stride, y_stride = op[GROUP_BYTES], op[IN_STRIDE], op[OUT_STRIDE]
-    all_x, gate = input_rows(op, step, tid), scratch(step, tid)
-    row_block = max(8, ROW_BLOCK_BYTES // x_stride // 8 * 8)
+    all_x, spare = input_rows(op, step, tid), scratch(step, tid)
+    gate, wide = spare + wide_scratch_bytes(rows, k), is_wide(fmt, k, rows)
+    if wide:
+        begin_wide(fmt, all_x, x_stride, k, rows, spare)
+    row_block = max(_WHOLE_TILES, ROW_BLOCK_BYTES // x_stride // _WHOLE_TILES * _WHOLE_TILES)
     plain = mode in (STORE, ADD)
     units = op[GROUPS] if plain else op[GROUPS] // 2
     total = units * ((rows + row_block - 1) // row_block)
@@ -121,14 +135,29 @@ def matmul(op, step, tid, fmt):
         x, y = all_x + first * x_stride, op[OUT] + first * y_stride + 64 * g
         if plain:
             w = op[W] + g * w_bytes
-            group_times_rows(fmt, w, x, x_stride, k, n, y, y_stride, mode == ADD)
+            add = mode == ADD
+            _group_times_rows(fmt, w, x, x_stride, k, first, n, wide, spare, y, y_stride, add)
         else:
             w = op[W] + 2 * g * w_bytes
-            group_times_rows(fmt, w, x, x_stride, k, n, gate, GATE_SCRATCH_BYTES, False)
-            group_times_rows(
-                fmt, w + w_bytes, x, x_stride, k, n, gate + 64, GATE_SCRATCH_BYTES, False
-            )
+            for half in range(2):
+                w_half, y_half = w + half * w_bytes, gate + 64 * half
+                _group_times_rows(
+                    fmt,
+                    w_half,
+                    x,
+                    x_stride,
+                    k,
+                    first,
+                    n,
+                    wide,
+                    spare,
+                    y_half,
+                    _GATE_BYTES,
+                    False,
+                )
             for r in range(n):
-                p = gate + GATE_SCRATCH_BYTES * r
+                p = gate + _GATE_BYTES * r
                 store_f(y + r * y_stride, gated(load_f(p), load_f(p + 64), mode))
         unit += 1
+    if wide:
+        end_wide()

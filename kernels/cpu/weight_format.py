@@ -27,6 +27,8 @@ class Format:
     """block_len: columns in a block; file_bytes: of one row's block as read; packed_bytes: of 16 rows'.
 
     activations: what the matmul multiplies with, "q8" (int8 per 32 values, layout.ACT_BLOCK) or "f32".
+    run_len: columns that share a scale. zero: which unsigned value of an unpacked weight stands for 0,
+    a power of two or 0. has_least: whether scaled sums of activations are added (a value's minimum).
     """
 
     name: str
@@ -34,14 +36,27 @@ class Format:
     file_bytes: int
     packed_bytes: int
     activations: str = "q8"
+    run_len: int = 32
+    zero: int = 0
+    has_least: bool = False
+
+    @property
+    def zero_shift(self):
+        """log2(zero)."""
+        return self.zero.bit_length() - 1
+
+    @property
+    def needs_eight_bits(self):
+        """Whether unpacked weights may exceed 127."""
+        return self.zero == 128
 
     def group_bytes(self, k):
         return k // self.block_len * self.packed_bytes
 
 
 class FormatMarker(types.Type):
-    def __init__(self, fmt):
-        self.fmt = fmt
+    def __init__(self, fmt, has_spread):
+        self.fmt, self.has_spread = fmt, has_spread
         super().__init__(name=f"weights_{fmt.name}")
 
 
@@ -52,6 +67,10 @@ def tile(fmt, f, w, x, stride, k):
     """f (a zeroed tile) + one group at w times the activation rows at x, stride, ...: 16 columns a row."""
 
 
+def spread(fmt, w, out, k):
+    """One group of k columns at w -> unpacked at out, as `kernels.cpu.wide` reads it."""
+
+
 def pack_block(fmt, src, dst, lane):
     """One file block of one row at src -> its lane of the packed block at dst."""
 
@@ -60,15 +79,26 @@ def unpack_block(fmt, src, lane, dst, scale):
     """Lane `lane` of the packed block at src -> scale * value, float32 at dst."""
 
 
-def marker(fmt, tile_function, pack_function, unpack_function):
-    """A marker value for compiled code, for which the three functions above become the given ones."""
-    kind = FormatMarker(fmt)
+def marker(fmt, tile_function, pack_function, unpack_function, spread_function=None):
+    """A marker value for compiled code, for which the functions above become the given ones.
+
+    Without spread_function prompts take the narrow tiles too.
+    """
+    kind = FormatMarker(fmt, spread_function is not None)
 
     @overload(tile, jit_options=OPTIONS)
     def choose_tile(fmt, f, w, x, stride, k):
         if fmt == kind:
             return lambda fmt, f, w, x, stride, k: tile_function(f, w, x, stride, k)
         return None
+
+    @overload(spread, jit_options=OPTIONS)
+    def choose_spread(fmt, w, out, k):
+        if fmt != kind:
+            return None
+        if spread_function is None:
+            return lambda fmt, w, out, k: None
+        return lambda fmt, w, out, k: spread_function(w, out, k)
 
     @overload(pack_block, jit_options=OPTIONS)
     def choose_pack(fmt, src, dst, lane):
@@ -85,12 +115,26 @@ def marker(fmt, tile_function, pack_function, unpack_function):
     return intrinsic(lambda tyctx: (kind(), lambda ctx, b, sig, args: ctx.get_dummy_value()))
 
 
-def _size(name):
+def _constant(name, value_of):
     @overload_attribute(FormatMarker, name)
     def get(fmt):
-        value = getattr(fmt.fmt, name)
+        value = value_of(fmt)
         return lambda fmt: value
 
 
-for _name in ("block_len", "file_bytes", "packed_bytes"):
+def _size(name):
+    _constant(name, lambda kind: getattr(kind.fmt, name))
+
+
+_constant("has_spread", lambda kind: kind.has_spread)
+for _name in (
+    "block_len",
+    "file_bytes",
+    "packed_bytes",
+    "run_len",
+    "zero",
+    "zero_shift",
+    "has_least",
+    "needs_eight_bits",
+):
     _size(_name)

@@ -39,8 +39,10 @@ from kernels.cpu.simd import (
     store1_f32,
     store1_u8,
     store1_u16,
+    store_f,
 )
 from kernels.cpu.weight_format import Format, marker
+from kernels.cpu.wide import SCALE, UNPACKED_BYTES, put_weights
 
 _STEPS = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
 _STEP_VALUES = np.array(_STEPS, np.float32)
@@ -49,8 +51,8 @@ _steps_plus_128 = define_lookup([step + 128 for step in _STEPS])
 _BYTES_NL = 32 + 4 * 64
 _SCALES, _LINES = 32, 32 + 128  # offsets in a packed superblock of IQ4_XS
 _BYTES_XS = _LINES + 32 * 64
-IQ4_NL = Format("IQ4_NL", 32, 18, _BYTES_NL)
-IQ4_XS = Format("IQ4_XS", 256, 136, _BYTES_XS)
+IQ4_NL = Format("IQ4_NL", 32, 18, _BYTES_NL, zero=128)
+IQ4_XS = Format("IQ4_XS", 256, 136, _BYTES_XS, zero=128)
 
 
 @inline_part
@@ -82,6 +84,30 @@ def _tile_xs(f, w, x, stride, k):
         lines = p + _LINES + 256 * (b % 8)
         f = _add_block(f, scale, lines, xb, nsum + 4 * b, xd + 4 * b, stride)
     return f
+
+
+@inline_part
+def _spread_lines(lines, out):
+    for j in range(4):
+        v = load_i(lines + 64 * j)
+        put_weights(out, j, _steps_plus_128(low_nibbles(v)), i32(128))
+        put_weights(out, j + 4, _steps_plus_128(high_nibbles(v)), i32(128))
+
+
+@kernel_part
+def _spread_nl(w, out, k):
+    for b in range(k // 32):
+        p, to = w + _BYTES_NL * b, out + UNPACKED_BYTES * b
+        _spread_lines(p + 32, to)
+        store_f(to + SCALE, load_f16(p))
+
+
+@kernel_part
+def _spread_xs(w, out, k):
+    for b in range(k // 32):
+        p, s, to = w + _BYTES_XS * (b // 8), b % 8, out + UNPACKED_BYTES * b
+        _spread_lines(p + _LINES + 256 * s, to)
+        store_f(to + SCALE, load_f16(p) * load_i8_f(p + _SCALES + 16 * s))
 
 
 @kernel_part
@@ -121,8 +147,8 @@ def _unpack_xs(src, lane, dst, scale):
         _unpack_values(src + _LINES + 256 * s, lane, d, dst + 128 * s, scale)
 
 
-_iq4_nl = marker(IQ4_NL, _tile_nl, _pack_nl, _unpack_nl)
-_iq4_xs = marker(IQ4_XS, _tile_xs, _pack_xs, _unpack_xs)
+_iq4_nl = marker(IQ4_NL, _tile_nl, _pack_nl, _unpack_nl, _spread_nl)
+_iq4_xs = marker(IQ4_XS, _tile_xs, _pack_xs, _unpack_xs, _spread_xs)
 
 
 def matmul_iq4_nl(op, step, tid):

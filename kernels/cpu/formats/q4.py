@@ -20,6 +20,7 @@ from kernels.cpu.simd import (
     f32,
     high_nibbles,
     i32,
+    inline_part,
     int_tile,
     kernel_part,
     load1_f16,
@@ -31,15 +32,17 @@ from kernels.cpu.simd import (
     offset_tile,
     store1_f32,
     store1_u16,
+    store_f,
 )
 from kernels.cpu.weight_format import Format, marker
+from kernels.cpu.wide import LEAST, SCALE, UNPACKED_BYTES, put_weights
 
 _BYTES_0, _BYTES_1 = 32 + 4 * 64, 64 + 4 * 64
-Q4_0 = Format("Q4_0", 32, 18, _BYTES_0)
-Q4_1 = Format("Q4_1", 32, 20, _BYTES_1)
+Q4_0 = Format("Q4_0", 32, 18, _BYTES_0, zero=8)
+Q4_1 = Format("Q4_1", 32, 20, _BYTES_1, has_least=True)
 
 
-@kernel_part
+@inline_part
 def _dots(acc, lines, x, stride):
     for j in range(4):
         v = load_i(lines + 64 * j)
@@ -68,6 +71,31 @@ def _tile_1(f, w, x, stride, k):
         f = add_scaled_dots(f, acc, load_f16(p), x + ACT_D * nb + 4 * b, stride)
         f = add_scaled(f, load_f16(p + 32), x + ACT_S * nb + 4 * b, stride)
     return f
+
+
+@inline_part
+def _spread_lines(lines, out, zero):
+    for j in range(4):
+        v = load_i(lines + 64 * j)
+        put_weights(out, j, low_nibbles(v), zero)
+        put_weights(out, j + 4, high_nibbles(v), zero)
+
+
+@kernel_part
+def _spread_0(w, out, k):
+    for b in range(k // 32):
+        p, to = w + _BYTES_0 * b, out + UNPACKED_BYTES * b
+        _spread_lines(p + 32, to, i32(8))
+        store_f(to + SCALE, load_f16(p))
+
+
+@kernel_part
+def _spread_1(w, out, k):
+    for b in range(k // 32):
+        p, to = w + _BYTES_1 * b, out + UNPACKED_BYTES * b
+        _spread_lines(p + 64, to, i32(0))
+        store_f(to + SCALE, load_f16(p))
+        store_f(to + LEAST, load_f16(p + 32))
 
 
 @kernel_part
@@ -101,8 +129,8 @@ def _unpack_1(src, lane, dst, scale):
         store1_f32(dst + 4 * (i + 16), (d * f32(byte >> 4) + m) * scale)
 
 
-_q4_0 = marker(Q4_0, _tile_0, _pack_0, _unpack_0)
-_q4_1 = marker(Q4_1, _tile_1, _pack_1, _unpack_1)
+_q4_0 = marker(Q4_0, _tile_0, _pack_0, _unpack_0, _spread_0)
+_q4_1 = marker(Q4_1, _tile_1, _pack_1, _unpack_1, _spread_1)
 
 
 def matmul_q4_0(op, step, tid):

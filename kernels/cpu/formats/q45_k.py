@@ -36,14 +36,16 @@ from kernels.cpu.simd import (
     store1_f32,
     store1_u8,
     store1_u16,
+    store_f,
     zeros,
 )
 from kernels.cpu.weight_format import Format, marker
+from kernels.cpu.wide import LEAST, SCALE, UNPACKED_BYTES, put_weights
 
 _SCALES, _LINES = 64, 64 + 256  # offsets in a packed superblock
 _BYTES_4, _BYTES_5 = _LINES + 32 * 64, _LINES + 40 * 64
-Q4_K = Format("Q4_K", 256, 144, _BYTES_4)
-Q5_K = Format("Q5_K", 256, 176, _BYTES_5)
+Q4_K = Format("Q4_K", 256, 144, _BYTES_4, has_least=True)
+Q5_K = Format("Q5_K", 256, 176, _BYTES_5, has_least=True)
 
 
 @inline_part
@@ -90,6 +92,39 @@ def _tile_5(f, w, x, stride, k):
             acc = dot4(acc, v | u, x + 32 * b + 32 + 4 * j, stride)
         f = _add_block(f, acc, p, s + 1, x, b + 1, nb, stride)
     return f
+
+
+@inline_part
+def _spread_scales(p, s, to):
+    scales = p + _SCALES + 32 * s
+    store_f(to + SCALE, load_f16(p) * load_u8_f(scales))
+    store_f(to + LEAST, zeros() - load_f16(p + 32) * load_u8_f(scales + 16))
+
+
+@kernel_part
+def _spread_4(w, out, k):
+    for pair in range(k // 64):
+        p, s = w + _BYTES_4 * (pair // 4), 2 * (pair % 4)
+        first, second = out + 2 * UNPACKED_BYTES * pair, out + (2 * pair + 1) * UNPACKED_BYTES
+        for j in range(8):
+            v = load_i(p + _LINES + 256 * s + 64 * j)
+            put_weights(first, j, low_nibbles(v), i32(0))
+            put_weights(second, j, high_nibbles(v), i32(0))
+        _spread_scales(p, s, first)
+        _spread_scales(p, s + 1, second)
+
+
+@kernel_part
+def _spread_5(w, out, k):
+    for pair in range(k // 64):
+        p, s = w + _BYTES_5 * (pair // 4), 2 * (pair % 4)
+        first, second = out + 2 * UNPACKED_BYTES * pair, out + (2 * pair + 1) * UNPACKED_BYTES
+        for j in range(8):
+            v, fifths = load_i(p + _LINES + 512 + 256 * s + 64 * j), load_i(p + _LINES + 64 * j)
+            put_weights(first, j, low_nibbles(v) | bit_to_4(fifths, i32(s)), i32(0))
+            put_weights(second, j, high_nibbles(v) | bit_to_4(fifths, i32(s + 1)), i32(0))
+        _spread_scales(p, s, first)
+        _spread_scales(p, s + 1, second)
 
 
 @inline_part
@@ -147,8 +182,8 @@ def _unpack_5(src, lane, dst, scale):
             store1_f32(dst + 128 * s + 4 * i, (d * f32(q) - m) * scale)
 
 
-_q4_k = marker(Q4_K, _tile_4, _pack_4, _unpack_4)
-_q5_k = marker(Q5_K, _tile_5, _pack_5, _unpack_5)
+_q4_k = marker(Q4_K, _tile_4, _pack_4, _unpack_4, _spread_4)
+_q5_k = marker(Q5_K, _tile_5, _pack_5, _unpack_5, _spread_5)
 
 
 def matmul_q4_k(op, step, tid):

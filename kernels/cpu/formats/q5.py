@@ -37,15 +37,17 @@ from kernels.cpu.simd import (
     store1_f32,
     store1_i32,
     store1_u16,
+    store_f,
 )
 from kernels.cpu.weight_format import Format, marker
+from kernels.cpu.wide import LEAST, SCALE, UNPACKED_BYTES, put_weights
 
 _BYTES_0, _BYTES_1 = 32 + 5 * 64, 64 + 5 * 64
-Q5_0 = Format("Q5_0", 32, 22, _BYTES_0)
-Q5_1 = Format("Q5_1", 32, 24, _BYTES_1)
+Q5_0 = Format("Q5_0", 32, 22, _BYTES_0, zero=16)
+Q5_1 = Format("Q5_1", 32, 24, _BYTES_1, has_least=True)
 
 
-@kernel_part
+@inline_part
 def _dots(acc, lines, x, stride):
     """lines: the line of fifth bits, then four of nibbles."""
     fifths = load_i(lines)
@@ -76,6 +78,32 @@ def _tile_1(f, w, x, stride, k):
         f = add_scaled_dots(f, acc, load_f16(p), x + ACT_D * nb + 4 * b, stride)
         f = add_scaled(f, load_f16(p + 32), x + ACT_S * nb + 4 * b, stride)
     return f
+
+
+@inline_part
+def _spread_lines(lines, out, zero):
+    fifths = load_i(lines)
+    for j in range(4):
+        v = load_i(lines + 64 + 64 * j)
+        put_weights(out, j, low_nibbles(v) | bit_to_4(fifths, i32(j)), zero)
+        put_weights(out, j + 4, high_nibbles(v) | bit_to_4(fifths, i32(j + 4)), zero)
+
+
+@kernel_part
+def _spread_0(w, out, k):
+    for b in range(k // 32):
+        p, to = w + _BYTES_0 * b, out + UNPACKED_BYTES * b
+        _spread_lines(p + 32, to, i32(16))
+        store_f(to + SCALE, load_f16(p))
+
+
+@kernel_part
+def _spread_1(w, out, k):
+    for b in range(k // 32):
+        p, to = w + _BYTES_1 * b, out + UNPACKED_BYTES * b
+        _spread_lines(p + 64, to, i32(0))
+        store_f(to + SCALE, load_f16(p))
+        store_f(to + LEAST, load_f16(p + 32))
 
 
 @inline_part
@@ -124,8 +152,8 @@ def _unpack_1(src, lane, dst, scale):
         store1_f32(dst + 4 * i, (d * f32(_value(src + 64, lane, i)) + m) * scale)
 
 
-_q5_0 = marker(Q5_0, _tile_0, _pack_0, _unpack_0)
-_q5_1 = marker(Q5_1, _tile_1, _pack_1, _unpack_1)
+_q5_0 = marker(Q5_0, _tile_0, _pack_0, _unpack_0, _spread_0)
+_q5_1 = marker(Q5_1, _tile_1, _pack_1, _unpack_1, _spread_1)
 
 
 def matmul_q5_0(op, step, tid):

@@ -35,13 +35,15 @@ from kernels.cpu.simd import (
     store1_f32,
     store1_u8,
     store1_u16,
+    store_f,
 )
 from kernels.cpu.weight_format import Format, marker
+from kernels.cpu.wide import SCALE, UNPACKED_BYTES, put_weights
 
 _SCALES, _LINES = 32, 32 + 256  # offsets in a packed superblock
 _HALF = 24 * 64
 _BYTES = _LINES + 2 * _HALF
-Q6_K = Format("Q6_K", 256, 210, _BYTES)
+Q6_K = Format("Q6_K", 256, 210, _BYTES, run_len=16, zero=32)
 
 
 @inline_part
@@ -82,6 +84,19 @@ def _tile(f, w, x, stride, k):
 
 
 @kernel_part
+def _spread(w, out, k):
+    for b in range(k // 32):
+        p, half, s, to = w + _BYTES * (b // 8), b // 4 % 2, b % 4, out + UNPACKED_BYTES * b
+        lines, scales = p + _LINES + _HALF * half, p + _SCALES + 128 * half + 32 * s
+        for j in range(8):
+            v = nibbles_at(load_i(lines + 1024 * (s % 2) + 64 * j), i32(4 * (s // 2)))
+            v = v | pair_to_4(load_i(lines + 512 + 64 * j), i32(2 * s))
+            put_weights(to, j, v, i32(32))
+        store_f(to + SCALE, load_f16(p) * load_i8_f(scales))
+        store_f(to + SCALE + 64, load_f16(p) * load_i8_f(scales + 16))
+
+
+@kernel_part
 def _pack(src, dst, lane):
     store1_u16(dst + 2 * lane, load1_u16(src + 208))
     for s in range(16):
@@ -106,7 +121,7 @@ def _unpack(src, lane, dst, scale):
         store1_f32(dst + 4 * i, block_scale * f32(q) * scale)
 
 
-_q6_k = marker(Q6_K, _tile, _pack, _unpack)
+_q6_k = marker(Q6_K, _tile, _pack, _unpack, _spread)
 
 
 def matmul_q6_k(op, step, tid):

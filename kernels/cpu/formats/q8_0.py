@@ -25,11 +25,13 @@ from kernels.cpu.simd import (
     store1_f32,
     store1_i32,
     store1_u16,
+    store_f,
 )
 from kernels.cpu.weight_format import Format, marker
+from kernels.cpu.wide import SCALE, UNPACKED_BYTES, put_weights
 
 _BYTES = 32 + 8 * 64
-Q8_0 = Format("Q8_0", 32, 34, _BYTES)
+Q8_0 = Format("Q8_0", 32, 34, _BYTES, zero=128)
 
 _ADD_128 = -0x7F7F7F80  # 0x80808080: -128..127 -> 0..255 in every byte
 
@@ -44,6 +46,15 @@ def _tile(f, w, x, stride, k):
             acc = dot4_wide(acc, load_i(p + 32 + 64 * j), xb + 4 * j, stride)
         f = add_scaled_dots(f, acc, load_f16(p), x + ACT_D * nb + 4 * b, stride)
     return f
+
+
+@kernel_part
+def _spread(w, out, k):
+    for b in range(k // 32):
+        p, to = w + _BYTES * b, out + UNPACKED_BYTES * b
+        for j in range(8):
+            put_weights(to, j, load_i(p + 32 + 64 * j), i32(128))
+        store_f(to + SCALE, load_f16(p))
 
 
 @kernel_part
@@ -62,7 +73,7 @@ def _unpack(src, lane, dst, scale):
         store1_f32(dst + 4 * i, d * f32(q) * scale)
 
 
-_q8_0 = marker(Q8_0, _tile, _pack, _unpack)
+_q8_0 = marker(Q8_0, _tile, _pack, _unpack, _spread)
 
 
 def matmul_q8_0(op, step, tid):

@@ -1,6 +1,6 @@
 """SIMD for numba: what kernels are written in. Re-exports the vocabulary; owns nothing itself."""
 
-from kernels.cpu.simd.dots import MAX_TILE
+from kernels.cpu.simd.dots import HAS_AMX, MAX_TILE, WIDE_TILE
 from kernels.cpu.simd.lookup import define_lookup
 from kernels.cpu.simd.scalars import (
     as_f64,
@@ -75,7 +75,9 @@ from kernels.cpu.simd.vectors import (
     splat_load,
     store_f,
     store_f16,
+    store_i,
     store_i8,
+    subtract_bytes,
     to_i,
     vabs,
     vexp,
@@ -86,8 +88,10 @@ from kernels.cpu.simd.vectors import (
 )
 
 __all__ = [
+    "HAS_AMX",
     "MAX_TILE",
     "OPTIONS",
+    "WIDE_TILE",
     "add_pairs",
     "add_scaled",
     "add_scaled_dots",
@@ -158,9 +162,11 @@ __all__ = [
     "store1_u16",
     "store_f",
     "store_f16",
+    "store_i",
     "store_i8",
     "store_pairs",
     "store_tile",
+    "subtract_bytes",
     "sum_tile",
     "to_i",
     "vabs",

@@ -65,6 +65,7 @@ def _plain(b, acc, weights, x, wide):
 
 
 _FORMS = {
+    "amx": _vnni(512),
     "avx512vnni": _vnni(512),
     "avxvnni": _vnni(256),
     "avx2": _pair_sums(256, "llvm.x86.avx2.pmadd.ub.sw", "llvm.x86.avx2.pmadd.wd"),
@@ -72,5 +73,9 @@ _FORMS = {
     "generic": _plain,
 }
 
+HAS_AMX = ISA == "amx"
+_HAS_32_REGISTERS = ISA in ("amx", "avx512vnni")
 # Rows of the widest tile: two accumulators a row must fit the registers.
-MAX_TILE = 8 if ISA == "avx512vnni" else 4
+MAX_TILE = 8 if _HAS_32_REGISTERS else 4
+# The same where weights are unpacked already and leave more registers.
+WIDE_TILE = 12 if _HAS_32_REGISTERS else 4

@@ -11,6 +11,7 @@ from kernels.cpu.simd.dots import ISA
 from kernels.cpu.simd.types import I8, as_bytes, call, constant, define, i32x16, in_pieces
 
 _SHUFFLES = {
+    "amx": (512, "llvm.x86.avx512.pshuf.b.512"),
     "avx512vnni": (512, "llvm.x86.avx512.pshuf.b.512"),
     "avxvnni": (256, "llvm.x86.avx2.pshuf.b"),
     "avx2": (256, "llvm.x86.avx2.pshuf.b"),

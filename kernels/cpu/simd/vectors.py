@@ -24,6 +24,7 @@ from kernels.cpu.simd.types import (
     I64,
     LANES,
     Vec,
+    as_bytes,
     broadcast,
     broadcast_load,
     call,
@@ -90,7 +91,7 @@ load_u4_f = define(  # the 4 bits from bit `shift` of every byte
 )
 splat_load = define(f32x16, (i64,), lambda b, a: broadcast_load(b, a[0], F32V))
 
-store_f = define_store(F32V, f32x16)
+store_f, store_i = define_store(F32V, f32x16), define_store(I32V, i32x16)
 store_i8 = define_store(I8Q, i32x16, lambda b, v: b.trunc(v, I8Q))
 store_f16 = define_store(HALFV, f32x16, narrow)
 
@@ -249,6 +250,14 @@ def _field(mask, up=0):
 
 nibbles_at = _field(0x0F0F0F0F)
 pairs_at = _field(0x03030303)
+
+
+def _subtract_bytes(b, a):
+    v, zero = as_bytes(b, a[0]), broadcast(b, b.trunc(a[1], I8), ir.VectorType(I8, 4 * LANES))
+    return b.bitcast(b.sub(v, zero), I32V)
+
+
+subtract_bytes = define(i32x16, (i32x16, i32), _subtract_bytes)
 bit_to_2 = _field(0x01010101, up=2)  # the third bit of a Q3_K weight
 bit_to_4 = _field(0x01010101, up=4)  # the fifth bit of a Q5 weight
 pair_to_4 = _field(0x03030303, up=4)  # the upper two bits of a Q6_K weight

@@ -11,7 +11,7 @@ from numba import cfunc, types
 
 from kernels.cpu.formats import ENTRIES
 from kernels.cpu.layout import GATED_GELU, GATED_SILU, OP, OP_COLUMNS, STEP, STORE
-from kernels.cpu.matmul import GATE_SCRATCH_BYTES
+from kernels.cpu.matmul import matmul_scratch_bytes
 from kernels.specs.quants import QUANTS, row_bytes
 from kernels.specs.tensor import Part, Tensor, Weight
 
@@ -120,7 +120,7 @@ def multiplied(part, x, *, mode=STORE, out=None, threads=1):
         out = np.full((len(x), width), np.nan, np.float32)
     columns = {"IN": x.ctypes.data, "IN_STRIDE": x.strides[0], "IN_SHARED": 1, "MODE": mode}
     columns |= {"OUT": out.ctypes.data + 4 * part.first_column, "OUT_STRIDE": out.strides[0]}
-    scratch_bytes = GATE_SCRATCH_BYTES * len(x)
+    scratch_bytes = matmul_scratch_bytes(len(x), part.k)
     name, columns = part.matmul_kernel, part.columns() | columns
     call(name, columns, len(x), threads=threads, scratch_bytes=scratch_bytes)
     return out
