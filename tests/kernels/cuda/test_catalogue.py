@@ -54,3 +54,9 @@ def test_arguments_are_those_declared(file):
         parameters = [" ".join(p.split()) for p in found[1].split(",")]
         codes = ["P" if "*" in p else CODES[p.split()[0]] for p in parameters]
         assert "".join(codes) == kernel.arguments, kernel.name
+
+
+def test_the_page_of_kernels_names_them_all():
+    """`python -m benchmarks.dies_on_paper` rewrites its tables."""
+    page = (ROOT / "docs" / "kernels.md").read_text("utf-8")
+    assert not [kernel.name for kernel in CATALOGUE if f"| {kernel.name} |" not in page]
