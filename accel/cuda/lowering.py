@@ -41,7 +41,9 @@ OPS = MATMULS | {
 def check(program: Program, limits: Limits) -> None:
     """Raises: UnsupportedProgram for what no kernel takes (weights are checked when they are planned)."""
     if limits.kv_type != "f16":
-        raise UnsupportedProgram("cuda", f"a KV cache of type {limits.kv_type}")
+        raise UnsupportedProgram(
+            "cuda", f"a KV cache of type {limits.kv_type} (f16 is what dies keep)"
+        )
     for op in program.ops:
         if op.kind not in OPS:
             raise UnsupportedProgram("cuda", f"the op {op.kind}")
