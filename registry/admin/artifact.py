@@ -133,6 +133,7 @@ class ArtifactAdmin(ReadOnlyAdmin):
                 served_name=data["served_name"],
                 dies=data.get("dies", ()),
                 context_len=data["context_len"] or 0,
+                quantize=data.get("quantize", False),
                 another=data.get("another", False),
                 request_key=data["request_key"],
                 actor=actor_of(request),
@@ -155,6 +156,7 @@ class ArtifactAdmin(ReadOnlyAdmin):
                 form_class=partial(
                     LoadForm,
                     has_dies=Die.objects.filter(present=True).exists(),
+                    has_floats=has_float_matrices(artifact),
                     is_loaded=artifact.replicas.filter(state__in=LIVE).exists(),
                 ),
                 initial={
@@ -163,6 +165,12 @@ class ArtifactAdmin(ReadOnlyAdmin):
                 },
             ),
         )
+
+
+def has_float_matrices(artifact: Artifact) -> bool:
+    """Whether a load could make fewer bytes of some; the mix names formats, as `Q4_1 79 %, F16 21 %`."""
+    formats = {part.split()[0] for part in artifact.quant_mix.split(",") if part.strip()}
+    return not formats.isdisjoint({"F32", "F16", "BF16"})
 
 
 # Measured: Python, Django, numba and LLVM in a process that serves on the CPU.

@@ -57,6 +57,13 @@ class LoadForm(forms.Form):
         help_text="Die numbers separated by commas; empty: chosen for you, or the CPU.",
         error_messages={"invalid": "Write die numbers separated by commas, like 2,3."},
     )
+    quantize = forms.BooleanField(
+        label="8-bit weights",
+        required=False,
+        widget=UnfoldBooleanWidget(),
+        help_text="Float weights (F32, F16, BF16) take half the memory and give next to the same answers."
+        " Others stay as they are.",
+    )
     another = forms.BooleanField(
         label="One more replica",
         required=False,
@@ -66,8 +73,12 @@ class LoadForm(forms.Form):
     # One page load is one request, however often its button is clicked.
     request_key = forms.CharField(max_length=64, widget=forms.HiddenInput())
 
-    def __init__(self, *args: Any, has_dies: bool, is_loaded: bool, **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, has_dies: bool, has_floats: bool, is_loaded: bool, **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
+        if not has_floats:
+            del self.fields["quantize"]
         if not has_dies:
             del self.fields["dies"]
         if not is_loaded:

@@ -54,6 +54,18 @@ def test_it_works(operator, artifact):
     assert "being loaded as &#x27;chat&#x27;" in operator.get(answer.url).content.decode()
 
 
+def test_float_weights_can_be_made_smaller(operator, make_artifact):
+    """D13; asked only where there are any."""
+    floats = make_artifact("floats", quant_mix="F16 79 %, Q8_0 21 %")
+    sent = fields_of(operator.get(url_of(floats)))
+    operator.post(url_of(floats), {**sent, "quantize": "on"})
+    assert Replica.objects.get().quantize
+    assert "quantize" in sent
+    assert "quantize" not in fields_of(
+        operator.get(url_of(make_artifact("q", quant_mix="Q4_K 100 %")))
+    )
+
+
 def test_a_double_click_loads_once(operator, artifact):
     sent = fields_of(operator.get(url_of(artifact)))
     answers = [operator.post(url_of(artifact), sent) for _ in range(2)]
