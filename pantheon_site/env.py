@@ -180,7 +180,7 @@ SETTINGS: tuple[Setting, ...] = (
         "PANTHEON_CPU_ISA",
         _one_of("", "amx", "avx512vnni", "avxvnni", "avx2", "ssse3", "generic"),
         "",
-        "Force a kernel path: amx, avx512vnni, avxvnni, avx2, ssse3 or generic; empty: the best this host has.",
+        "Force a kernel path: amx, avx512vnni, avxvnni, avx2, ssse3 or generic; empty: this host's best.",
     ),
     Setting(
         "PANTHEON_BATCH_SLOTS",
