@@ -217,3 +217,39 @@ def test_a_proposed_context_would_have_fitted(wanted, available):
             Demand("m", wanted.weight_bytes, kv_bytes, wanted.scratch_bytes, shorter, 2 * shorter),
             available,
         )
+
+
+@given(demands, hosts)
+def test_singles_gather_wherever_they_can(wanted, dies):
+    """S60: a card in use takes one more before an idle card is broken into."""
+    try:
+        chosen = list(place_on_dies(wanted, dies).die_bytes)
+    except PlacementRefused:
+        return
+    if len(chosen) > 1:
+        return
+    in_use = {die.ordinal for die in dies if die.used_bytes and not die.failure}
+    each = wanted.per_die_bytes(1)
+    packed = [
+        die.ordinal
+        for die in dies
+        if not die.failure and die.free_bytes >= each and die.ordinal ^ 1 in in_use
+    ]
+    assert chosen[0] in packed or not packed
+
+
+@given(demands, hosts)
+def test_a_refusal_means_that_nothing_fits(wanted, dies):
+    """Neither one die, nor both of a card, nor whole cards together."""
+    try:
+        place_on_dies(wanted, dies)
+        return
+    except PlacementRefused as refused:
+        assert "die" in refused.reason
+    free = {die.ordinal: die.free_bytes for die in dies if not die.failure}
+    cards = [(o, o + 1) for o in range(0, len(dies), 2) if o in free and o + 1 in free]
+    assert all(num_bytes < wanted.per_die_bytes(1) for num_bytes in free.values())
+    for num_cards in range(1, len(cards) + 1):
+        each = wanted.per_die_bytes(2 * num_cards)
+        roomy = [card for card in cards if min(free[o] for o in card) >= each]
+        assert len(roomy) < num_cards
