@@ -26,6 +26,14 @@ from benchmarks.measured import ROOT, Measured
 
 MODELS = ROOT / "var" / "models"
 RANDOM = ("Q4_K", "Q8_0")
+# Its version, and the dot products it was built with.
+ABOUT_THE_PEER = """
+import llama_cpp
+built_with = llama_cpp.llama_print_system_info().decode()
+known = ("AVX2", "AVX_VNNI", "AVX512_VNNI", "AMX_INT8", "DOTPROD")
+dots = [name for name in known if f"{name} = 1" in built_with]
+print("llama-cpp-python", llama_cpp.__version__, f"({', '.join(dots)})")
+"""
 
 
 def bench(
@@ -96,9 +104,7 @@ def main() -> None:
         "ceiling": json.loads(
             _output(sys.executable, "-m", "benchmarks.ceiling", str(args.threads))
         ),
-        "peer": _output(
-            args.peer, "-c", "import llama_cpp; print('llama-cpp-python', llama_cpp.__version__)"
-        ),
+        "peer": _output(args.peer, "-c", ABOUT_THE_PEER),
         "python": platform.python_version(),
         "rounds": args.rounds,
         "models": models,
