@@ -5,8 +5,10 @@ import os
 import sys
 
 from django.core.management import execute_from_command_line
+from django.db.utils import OperationalError
 
 from pantheon_site.env import BadSetting
+from pantheon_site.old_database import what_to_do
 
 
 def main() -> None:
@@ -15,6 +17,10 @@ def main() -> None:
         execute_from_command_line(sys.argv)
     except BadSetting as error:
         sys.exit(str(error))
+    except OperationalError as error:
+        if not (sentence := what_to_do(error)):
+            raise
+        sys.exit(sentence)
     except KeyboardInterrupt:
         sys.exit(130)  # what shells report for it
 

@@ -10,8 +10,10 @@ import sys
 from typing import TYPE_CHECKING, NoReturn
 
 import django
+from django.db.utils import OperationalError
 
 from pantheon_site.env import BadSetting
+from pantheon_site.old_database import what_to_do
 
 if TYPE_CHECKING:
     from inference.api.handler import ApiHandler
@@ -31,10 +33,14 @@ def _start() -> ApiHandler:
         start_engine()
     except (AlreadyRunning, AccelError) as error:
         _end(error)
+    except OperationalError as error:
+        if not (sentence := what_to_do(error)):
+            raise
+        _end(sentence)
     return ApiHandler()
 
 
-def _end(error: Exception) -> NoReturn:
+def _end(error: object) -> NoReturn:
     # Written here: runserver's reloader imports this in a thread, where an exit says nothing.
     sys.stderr.write(f"{error}\n")
     raise SystemExit(1)

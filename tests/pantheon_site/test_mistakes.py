@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -57,3 +58,33 @@ def test_dies_that_cannot_be_emulated_are_one_sentence(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr.startswith("Dies cannot be emulated: ")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["manage.py", "serve", "--port", "1"],
+        ["manage.py", "apikey", "create", "laptop"],
+        ["manage.py", "dies"],
+        ["-m", "daphne", "-p", "0", "pantheon_site.asgi:application"],
+    ],
+)
+def test_a_database_without_tables_is_one_sentence(command: list[str], tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, *command],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "DJANGO_SETTINGS_MODULE": "pantheon_site.settings",
+            "PANTHEON_DATA_DIR": str(tmp_path),
+            "PANTHEON_BACKEND": "cpu",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    said = done.stdout + done.stderr
+    assert re.fullmatch(
+        r"(CommandError: )?The database is not up to date; run: \S+ \S*manage.py migrate\n", said
+    ), said
