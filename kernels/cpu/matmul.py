@@ -60,9 +60,9 @@ _WHOLE_TILES = 48  # rows that any tile divides
 _GATE_BYTES = 128  # per row: gate and up of one pair of groups
 
 
-def matmul_scratch_bytes(max_rows, max_k):
+def matmul_scratch_bytes(max_rows: int, max_k: int) -> int:
     """Of each thread."""
-    return wide_scratch_bytes(max_rows, max_k) + _GATE_BYTES * max_rows
+    return int(wide_scratch_bytes(max_rows, max_k)) + _GATE_BYTES * max_rows
 
 
 @kernel_part
