@@ -11,7 +11,8 @@ class ArtifactNotFound(RegistryError):
     def __init__(self, wanted: str) -> None:
         self.wanted = wanted
         super().__init__(
-            f"No model file '{wanted}' is registered; pull it first with `manage.py pull`."
+            f"No model file '{wanted}' is registered by that id, digest, name or file name; pull it first"
+            " with `manage.py pull`."
         )
 
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from django.core.management import CommandError, call_command
 
 from tests.fakes.tiny_gguf import write_tiny_gguf
 
@@ -56,3 +57,8 @@ def test_a_warm_start_compiles_nothing(here, tmp_path):
     assert " 0 compiled" not in said
     assert here("-c", LOAD, str(tmp_path / "kernels"), str(path)) == "0"
     assert " 0 compiled" in here("manage.py", "warm_kernels", "--model", str(path))
+
+
+def test_a_file_that_cannot_be_read_is_named():
+    with pytest.raises(CommandError, match=r"^nowhere\.gguf: .*cannot be read"):
+        call_command("warm_kernels", model=[Path("nowhere.gguf")])

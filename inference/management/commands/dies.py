@@ -22,6 +22,7 @@ class Command(RichCommand):
             self.console.print(NO_DIES, soft_wrap=True)
             return
         table = Table("Die", "Card", "PCI address", "Budget", "Others", "Models", "Free", "Remark")
+        table.columns[2].no_wrap = True  # half an address is none
         table.title = ", ".join(sorted({die.name for die in dies}))
         for die in dies:
             table.add_row(

@@ -12,6 +12,7 @@ from inference.model.errors import ModelError
 from inference.pulling import pull_and_register, shown_progress
 from inference.sources import SourceError
 from registry.errors import RegistryError
+from registry.sizes import format_bytes, format_count
 
 
 class Command(BaseCommand):
@@ -30,7 +31,7 @@ class Command(BaseCommand):
         except (SourceError, ModelError, RegistryError, OSError) as error:
             raise CommandError(str(error)) from error
         self.stdout.write(
-            f"{artifact.name}: {artifact.architecture}, {artifact.num_parameters / 1e6:.0f} M parameters,"
-            f" {artifact.quant_mix}, context {artifact.context_len}, {artifact.file_bytes / 1e6:.0f} MB\n"
+            f"{artifact.name}: {artifact.architecture}, {format_count(artifact.num_parameters)} parameters,"
+            f" {artifact.quant_mix}, context {artifact.context_len}, {format_bytes(artifact.file_bytes)}\n"
             f"{artifact.digest}\n{artifact.path}"
         )

@@ -46,7 +46,7 @@ class Command(BaseCommand):
                 done = backend.compile_ahead(
                     quants, lambda phase, share: bar.update(task, completed=share)
                 )
-        except (ModelError, AccelError, OSError) as error:
+        except (AccelError, OSError) as error:
             raise CommandError(str(error)) from error
         self.stdout.write(
             f"{done.num_kernels} kernels are ready for {done.choice}:"
@@ -55,10 +55,13 @@ class Command(BaseCommand):
 
 
 def _quants(paths: list[Path]) -> set[str]:
-    """The weight formats that the programs of these model files compute with."""
+    """The weight formats that the programs of these model files compute with. Raises: CommandError."""
     found = set()
     for path in paths:
-        with read_gguf(path) as file:
-            program = record(file)[1]
-            found |= {p.tensor.quant for op in program.ops for w in op.weights for p in w.parts}
+        try:
+            with read_gguf(path) as file:
+                weights = [w for op in record(file)[1].ops for w in op.weights]
+                found |= {part.tensor.quant for weight in weights for part in weight.parts}
+        except ModelError as error:
+            raise CommandError(f"{path}: {error}") from error
     return found
