@@ -304,7 +304,7 @@ SETTINGS: tuple[Setting, ...] = (
         "QWEN35_KV_Q4",
         _boolean,
         "0",
-        "Accepted without effect: KV pages hold f16, and admission counts them as they are.",
+        "Accepted without effect: PANTHEON_KV_TYPE=q4_0 keeps KV pages in 4 bits.",
         only=False,
     ),
     Setting(
