@@ -152,7 +152,7 @@ class Runtime:
                 raise NoModelLoaded
             if name is not None and name not in names and (self._strict_model or len(names) > 1):
                 raise ModelNotFound(name, names)
-            # With several names and none given, the longest loaded one answers (S19).
+            # With several names and none given, the longest loaded one answers.
             wanted = (
                 name
                 if name in names

@@ -43,7 +43,7 @@ def engine_settings(values: dict[str, Any]) -> EngineSettings:
         kv_tokens=values["PANTHEON_KV_TOKENS"],
         kv_type=values["PANTHEON_KV_TYPE"],
         chunk_len=values["PANTHEON_PREFILL_CHUNK"],
-        # One at a time means nobody waits either: a second request is told at once (S34).
+        # One at a time means nobody waits either: a second request is told at once.
         queue_depth=values["PANTHEON_QUEUE_DEPTH"] if num_slots else 0,
         prefix_cache=values["PANTHEON_PREFIX_CACHE"],
         queue_wait_s=values["PANTHEON_QUEUE_WAIT_S"],

@@ -179,7 +179,7 @@ def _sequence(
         sampling=sampling,
         tenant=caller.tenant,
         session_id=session_id,
-        # What begins in the middle of a conversation is of no use to the next turn (S36).
+        # What begins in the middle of a conversation is of no use to the next turn.
         use_prefix_cache=not prompt.is_capped,
         host_bytes=host_bytes(
             len(prompt.ids), prompt.max_tokens, sampling.num_logprobs, is_stream=bool(fields.stream)
