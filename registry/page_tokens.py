@@ -11,7 +11,9 @@ from datetime import timedelta
 from django.core import signing
 
 PREFIX = "page-"
-MAX_AGE = timedelta(hours=1)  # how long a login that ended may still chat; the page renews its token
+MAX_AGE = timedelta(
+    hours=1
+)  # how long a login that ended may still chat; the page renews its token
 _SALT = "registry.page_tokens"
 
 

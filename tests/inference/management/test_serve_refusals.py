@@ -15,7 +15,9 @@ def test_listening_to_the_network_needs_a_key_first() -> None:
         call_command("serve", host="0.0.0.0")
 
 
-@pytest.mark.parametrize("option", ["--context=0", "--threads=257", "--threads=two", "--port=70000"])
+@pytest.mark.parametrize(
+    "option", ["--context=0", "--threads=257", "--threads=two", "--port=70000"]
+)
 def test_a_number_out_of_range_is_refused_in_plain_words(option: str) -> None:
     with pytest.raises(CommandError, match="must be a whole number between 1 and"):
         call_command("serve", option)
