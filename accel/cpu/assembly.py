@@ -12,7 +12,7 @@ import numpy as np
 
 from accel.backend import MemoryUse
 from accel.cpu.attention_lowering import page_bytes
-from accel.cpu.compiling import compile_kernels
+from accel.cpu.compiling import cache_misses, compile_kernels
 from accel.cpu.executor import CpuExecutor
 from accel.cpu.lowering import check, lower
 from accel.cpu.memory import Arena, touched
@@ -39,6 +39,13 @@ def assemble(program: Program, limits: Limits, progress: Progress) -> CpuExecuto
         kv_arena.take(limits.num_pages * page_bytes(shape, limits.kv_type))
         for shape in program.kv_layers
     ]
+    known_misses = cache_misses()
+
+    def report_kernels(share: float) -> None:
+        """Says compiling once something is compiled: a warm start only reads its cache."""
+        is_cold = cache_misses() > known_misses
+        progress("compiling kernels" if is_cold else "loading kernels", share)
+
     with touched(pages, limits.num_threads):
         weights = pack_weights(
             program,
@@ -47,9 +54,7 @@ def assemble(program: Program, limits: Limits, progress: Progress) -> CpuExecuto
             lambda share: progress("packing weights", share),
         )
         lowered = lower(program, limits, weights)
-        compile_kernels(
-            (op.kernel for op in lowered.ops), lambda share: progress("compiling kernels", share)
-        )
+        compile_kernels((op.kernel for op in lowered.ops), report_kernels)
     capacity = Capacity(limits.max_rows, limits.max_logit_rows, limits.num_threads * NARROW_ROWS)
     placement = place(lowered.ops, capacity)
     buffers = step_arena.take(placement.num_bytes)
@@ -59,7 +64,7 @@ def assemble(program: Program, limits: Limits, progress: Progress) -> CpuExecuto
     barrier = step_arena.take(BARRIER_BYTES)
     span = placement.spans[lowered.logits]
     logits = buffers[span.start : span.end].view(np.float32)
-    progress("compiling kernels", 1.0)
+    report_kernels(1.0)
     counters = claim_counters(len(lowered.ops))
     return CpuExecutor(
         build_table(lowered.ops, placement, addresses, counters),
