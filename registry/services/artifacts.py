@@ -70,7 +70,7 @@ def _is_managed(path: Path) -> bool:
 
 
 def artifact_find(wanted: str) -> Artifact:
-    """By digest, id, name or file name, in this order; of several the one registered last.
+    """By digest, id, name, file name or a name it was served under, in this order; of several the last one.
 
     Raises: ArtifactNotFound.
     """
@@ -80,6 +80,7 @@ def artifact_find(wanted: str) -> Artifact:
     lookups.append({"name": wanted})
     if wanted and "/" not in wanted:
         lookups.append({"path__endswith": f"/{wanted}"})
+    lookups.append({"replicas__served_name": wanted})
     for lookup in lookups:
         found = Artifact.objects.filter(**lookup).order_by("-pk").first()
         if found is not None:

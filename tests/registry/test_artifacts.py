@@ -98,6 +98,13 @@ def test_it_is_found_by_digest_id_name_and_file_name():
         assert artifact_find(wanted) == artifact
 
 
+def test_it_is_found_by_the_name_it_was_served_under():
+    artifact = register()
+    for served_name in ("chat", "other"):
+        replica_request(artifact=artifact, served_name=served_name, actor=ACTOR)
+    assert artifact_find("other") == artifact
+
+
 def test_of_several_with_a_name_the_newest_is_found():
     register()
     newer = register(digest="sha256:" + "1" * 64)
