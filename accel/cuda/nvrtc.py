@@ -10,10 +10,15 @@ import ctypes
 import functools
 import importlib.util
 import re
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from accel.errors import AccelError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # The wheel's library first, then what a toolkit put on the linker's path. Both are CUDA 11.2 to 11.8.
 _LIBRARY = "libnvrtc.so.11.2"
@@ -67,6 +72,23 @@ class Resources:
 
 def compile_source(source: str, arch: str, options: tuple[str, ...] = ()) -> Compiled:
     """Compile for "sm_NN" (machine code) or "compute_NN" (PTX). Raises: NoCompiler, KernelRefused."""
+    with _kept_locale():
+        return _compile(source, arch, options)
+
+
+@contextmanager
+def _kept_locale() -> Iterator[None]:
+    """The compiler leaves the calling thread in the C locale, where Python takes text for ASCII."""
+    use_locale = ctypes.CDLL(None).uselocale
+    use_locale.restype, use_locale.argtypes = ctypes.c_void_p, (ctypes.c_void_p,)
+    kept = use_locale(None)
+    try:
+        yield
+    finally:
+        use_locale(kept)
+
+
+def _compile(source: str, arch: str, options: tuple[str, ...]) -> Compiled:
     library = _library()
     program = ctypes.c_void_p()
     _check(

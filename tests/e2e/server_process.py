@@ -66,6 +66,7 @@ class ServerProcess:
             env=self.env(),
             capture_output=True,
             text=True,
+            encoding="utf-8",
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
@@ -79,6 +80,7 @@ class ServerProcess:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            encoding="utf-8",
         )
         self.collector = threading.Thread(target=self._collect, args=(self.process,), daemon=True)
         self.collector.start()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import locale
+
 import pytest
 
 from accel.cuda import nvrtc
@@ -63,3 +65,11 @@ def test_what_a_k80_lacks_is_refused() -> None:
     with pytest.raises(nvrtc.KernelRefused):
         nvrtc.compile_source(source, "sm_37")
     assert nvrtc.compile_source(source, "sm_90").image
+
+
+@NEEDS_COMPILER
+def test_the_locale_of_the_thread_is_kept():
+    """Python would read files and pipes as ASCII from then on."""
+    before = locale.getencoding()
+    nvrtc.compile_source('extern "C" __global__ void nothing() {}', "sm_37")
+    assert locale.getencoding() == before
