@@ -13,6 +13,23 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
+def run(command: list[str], data_dir: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    """The command's end, on a data folder of its own; a server that starts would run on."""
+    return subprocess.run(
+        [sys.executable, *command],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "DJANGO_SETTINGS_MODULE": "pantheon_site.settings",
+            "PANTHEON_DATA_DIR": str(data_dir),
+            **environ,
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
 @pytest.mark.parametrize(
     "command",
     [
@@ -21,19 +38,7 @@ ROOT = Path(__file__).parents[2]
     ],
 )
 def test_a_malformed_setting_is_one_sentence(command: list[str], tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, *command],
-        cwd=ROOT,
-        env={
-            **os.environ,
-            "DJANGO_SETTINGS_MODULE": "pantheon_site.settings",
-            "PANTHEON_DATA_DIR": str(tmp_path),
-            "PANTHEON_CPU_THREADS": "many",
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run(command, tmp_path, PANTHEON_CPU_THREADS="many")
     assert done.returncode == 1
     said = "PANTHEON_CPU_THREADS is 'many'; it must be a whole number between 0 and 256.\n"
     assert done.stdout + done.stderr == said
@@ -70,19 +75,7 @@ def test_dies_that_cannot_be_emulated_are_one_sentence(tmp_path: Path) -> None:
     ],
 )
 def test_a_database_without_tables_is_one_sentence(command: list[str], tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, *command],
-        cwd=ROOT,
-        env={
-            **os.environ,
-            "DJANGO_SETTINGS_MODULE": "pantheon_site.settings",
-            "PANTHEON_DATA_DIR": str(tmp_path),
-            "PANTHEON_BACKEND": "cpu",
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run(command, tmp_path, PANTHEON_BACKEND="cpu")
     assert done.returncode == 1
     said = done.stdout + done.stderr
     assert re.fullmatch(
