@@ -58,13 +58,26 @@ class MemoryUse:
 
 
 class Executor(Protocol):
-    """A compiled program with its weights, KV pages and threads."""
+    """A compiled program with its weights, KV pages and threads.
+
+    Several steps may be in flight, so that each die has one to work on. They read and write KV pages as if
+    each began when the one started before it had ended: a page may be another sequence's in the next.
+    """
 
     @property
     def memory(self) -> MemoryUse: ...
 
-    def step(self, batch: StepBatch) -> npt.NDArray[np.float32]:
-        """Run the step; returns logits (L, vocab_size), valid until the next step.
+    @property
+    def num_in_flight(self) -> int:
+        """Most steps that may have been started and not finished."""
+        ...
+
+    def start(self, batch: StepBatch) -> None:
+        """Put a step in flight, or run it. The batch's arrays may change afterwards. Raises: AccelError."""
+        ...
+
+    def finish(self) -> npt.NDArray[np.float32]:
+        """Logits (L, vocab_size) of the oldest step in flight, valid until the next `start` or `finish`.
 
         A row's logits depend on its own sequence alone, bit for bit: never on other rows, on how a
         prompt was cut into chunks, or on the number of threads. Raises: AccelError.
@@ -74,6 +87,12 @@ class Executor(Protocol):
     def close(self) -> None:
         """Stop threads and give memory back. Safe to call twice."""
         ...
+
+
+def run_step(executor: Executor, batch: StepBatch) -> npt.NDArray[np.float32]:
+    """One step by itself, with none in flight: its logits, as of `Executor.finish`. Raises: AccelError."""
+    executor.start(batch)
+    return executor.finish()
 
 
 class Backend(Protocol):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from accel.backend import PAGE_LEN, Backend, Executor, Limits, Progress, StepBatch
+from accel.backend import PAGE_LEN, Backend, Executor, Limits, Progress, StepBatch, run_step
 from accel.cpu.backend import CpuBackend
 from accel.cuda.backend import CudaBackend
 from accel.reference.backend import ReferenceBackend
@@ -188,12 +188,11 @@ def _warm(executor: Executor, model: ModelConfig, config: EngineConfig) -> None:
     num_wide = min(config.chunk_len, config.context_len, PAGE_LEN)
     for num_rows in {1, num_wide}:
         token = np.full(num_rows, min(1, model.vocab_size - 1), np.int32)
-        executor.step(
-            StepBatch(
-                tokens=token,
-                positions=np.arange(num_rows, dtype=np.int32),
-                slots=np.zeros(num_rows, np.int32),
-                logit_rows=np.array([num_rows - 1], np.int32),
-                page_table=pages,
-            )
+        batch = StepBatch(
+            tokens=token,
+            positions=np.arange(num_rows, dtype=np.int32),
+            slots=np.zeros(num_rows, np.int32),
+            logit_rows=np.array([num_rows - 1], np.int32),
+            page_table=pages,
         )
+        run_step(executor, batch)

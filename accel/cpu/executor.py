@@ -40,6 +40,8 @@ class CpuExecutor:
     `keep` is whatever the table's addresses point into.
     """
 
+    num_in_flight = 1
+
     def __init__(
         self,
         table: npt.NDArray[np.int64],
@@ -84,8 +86,8 @@ class CpuExecutor:
             self, _stop, helpers, (self._keep, self._rows, self._logit_rows, self._page_table)
         )
 
-    def step(self, batch: StepBatch) -> npt.NDArray[np.float32]:
-        """See accel.backend.Executor."""
+    def start(self, batch: StepBatch) -> None:
+        """Run the step to its end; see accel.backend.Executor."""
         n, num_logits = len(batch.tokens), len(batch.logit_rows)
         limits, header = self._limits, self._header
         assert self._finalizer.alive, "the executor is closed"
@@ -106,7 +108,10 @@ class CpuExecutor:
         if not wide:
             longest_wait_s = float(header[S_LONGEST_WAIT]) / self._counter_hz
             self._company.note_step(time.perf_counter() - started_s, longest_wait_s)
-        return self._logits[:num_logits]
+
+    def finish(self) -> npt.NDArray[np.float32]:
+        """See accel.backend.Executor."""
+        return self._logits[: self._header[S_LOGITS]]
 
     def close(self) -> None:
         """Stop the threads and let the memory go. Safe to call twice."""

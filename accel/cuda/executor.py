@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 class CudaExecutor:
     """`stages` are loaded, each on a die of its own, in the order of the program."""
 
+    num_in_flight = 1
+
     def __init__(
         self, stages: Sequence[Stage], limits: Limits, vocab_size: int, run_len: int
     ) -> None:
@@ -50,18 +52,21 @@ class CudaExecutor:
         )
         return MemoryUse(weights, kv, buffers)
 
-    def step(self, batch: StepBatch) -> npt.NDArray[np.float32]:
-        """Run the step; returns logits (L, vocab_size) f32, valid until the next. Raises: DieFailed."""
+    def start(self, batch: StepBatch) -> None:
+        """Put the step in the streams of all dies. Raises: DieFailed."""
         assert 0 < len(batch.tokens) <= self._limits.max_rows
         assert len(batch.logit_rows) <= self._limits.max_logit_rows
-        num_logits = 0
+        self._num_logits = 0
         for part, rows in enumerate(step_parts(batch, len(self._stages))):
             self._run(part, rows)
-            num_logits += self._fetch(rows, num_logits)
+            self._num_logits += self._fetch(rows, self._num_logits)
+
+    def finish(self) -> npt.NDArray[np.float32]:
+        """Logits (L, vocab_size) f32 of the step started. Raises: DieFailed."""
         last = self._stages[-1].die
         with last.current():
             last.synchronize()
-        return self._logits[:num_logits, : self._vocab_size]
+        return self._logits[: self._num_logits, : self._vocab_size]
 
     def _run(self, part: int, rows: StepBatch) -> None:
         """Put the launches of some rows of the step in the streams of all dies."""

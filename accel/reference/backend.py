@@ -62,6 +62,8 @@ class ReferenceBackend:
 class ReferenceExecutor:
     """A program with expanded weights and KV pages."""
 
+    num_in_flight = 1
+
     def __init__(
         self, program: Program, limits: Limits, matrices: dict[Weight, npt.NDArray[np.float32]]
     ) -> None:
@@ -79,8 +81,8 @@ class ReferenceExecutor:
             buffer_bytes=widest * self._limits.max_rows * 4,
         )
 
-    def step(self, batch: StepBatch) -> npt.NDArray[np.float32]:
-        """Run the step; returns logits (L, vocab_size) f32. Appends to the KV pages."""
+    def start(self, batch: StepBatch) -> None:
+        """Run the step to its end. Appends to the KV pages."""
         assert len(batch.tokens) <= self._limits.max_rows
         assert len(batch.logit_rows) <= self._limits.max_logit_rows
         values: dict[int, npt.NDArray[np.float32]] = {}
@@ -94,7 +96,11 @@ class ReferenceExecutor:
                 pages=self._pages,
             )
             values[op.output.index] = HANDLERS[op.kind](call)
-        return values[self._program.logits.index]
+        self._logits = values[self._program.logits.index]
+
+    def finish(self) -> npt.NDArray[np.float32]:
+        """See accel.backend.Executor."""
+        return self._logits
 
     def close(self) -> None:
         """Give weights and pages back."""

@@ -204,7 +204,8 @@ class Worker:
             wake(waiters)
             if plan is not None and batch is not None:
                 started_s = self._clock()
-                logits = self._executor.step(batch)
+                self._executor.start(batch)
+                logits = self._executor.finish()
                 stepped_s = self._clock()
                 wanting = plan.wanting_logits
                 tokens = self._sampler.choose(logits, wanting) if wanting else []

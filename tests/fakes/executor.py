@@ -77,6 +77,7 @@ class FakeExecutor:
     ) -> None:
         self.vocab_size, self.config, self.seed = vocab_size, config, seed
         self.before_step, self.change_logits = before_step, change_logits
+        self.num_in_flight = 1
         self.pages = np.zeros((config.num_pages, PAGE_LEN), np.int64)
         self.digests = np.full((config.num_pages, PAGE_LEN), _UNWRITTEN, np.uint64)
         self.rows_of_steps: list[list[tuple[int, int]]] = []  # (slot, position) of each row
@@ -90,12 +91,18 @@ class FakeExecutor:
     def memory(self) -> MemoryUse:
         return MemoryUse(0, self.pages.nbytes, 0)
 
-    def step(self, batch: StepBatch) -> npt.NDArray[np.float32]:
+    def start(self, batch: StepBatch) -> None:
         if self.before_step is not None:
             self.before_step(self.num_steps)
         check_batch(batch, self.config)
         rows = list(zip(batch.slots.tolist(), batch.positions.tolist(), strict=True))
         self.rows_of_steps.append(rows)
+        self._logits = self._run(batch, rows)
+
+    def finish(self) -> npt.NDArray[np.float32]:
+        return self._logits
+
+    def _run(self, batch: StepBatch, rows: list[tuple[int, int]]) -> npt.NDArray[np.float32]:
         for token, (slot, position) in zip(batch.tokens.tolist(), rows, strict=True):
             pages = batch.page_table[slot]
             before = self._digest_at(pages, position - 1) if position else self.seed + 1

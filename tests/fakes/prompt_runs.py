@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from accel.backend import PAGE_LEN, Limits, StepBatch
+from accel.backend import PAGE_LEN, Limits, StepBatch, run_step
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,7 +52,7 @@ def run_rows(
         logit_rows=np.arange(num_rows, dtype=np.int32),
         page_table=np.asarray(page_table, np.int32),
     )
-    return executor.step(batch).copy()
+    return run_step(executor, batch).copy()
 
 
 def prefill(

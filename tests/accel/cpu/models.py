@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accel.backend import Limits, StepBatch
+from accel.backend import Limits, StepBatch, run_step
 from accel.cpu.backend import CpuBackend
 from inference.model.architectures import record
 from inference.model.builder import Builder
@@ -117,5 +117,5 @@ def run_prompt(executor, tokens, limits, chunk_len, slot=0, start=0):
         wanted = np.arange(max(0, n - limits.max_logit_rows), n)
         positions = np.arange(start + at, start + at + n)
         step = batch(part, positions, np.full(n, slot), wanted, table)
-        out.append(executor.step(step).copy())
+        out.append(run_step(executor, step).copy())
     return np.concatenate(out)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from accel.backend import run_step
 from accel.cpu.backend import CpuBackend
 from accel.reference.backend import ReferenceBackend
 from tests.accel.cpu.models import (
@@ -114,6 +115,6 @@ def test_a_sequence_sees_its_own_slot_only():
         np.arange(60),
         table,
     )
-    got = executor.step(step).copy()
+    got = run_step(executor, step).copy()
     executor.close()
     np.testing.assert_array_equal(got, np.concatenate([alone[1], alone[0]]))

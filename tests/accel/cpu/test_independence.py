@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from accel.backend import run_step
 from accel.cpu.backend import CpuBackend
 from inference.model.architectures import ARCHITECTURES
 from inference.model.builder import Builder
@@ -52,7 +53,9 @@ def decode_among_others(executor, of):
             rows += [(id, at[slot] + i, slot) for i, id in enumerate(ids)]
             at[slot] += n
         ids, positions, slots = zip(*rows, strict=True)
-        out.append(executor.step(batch(ids, positions, slots, [slots.index(4)], table))[0].copy())
+        out.append(
+            run_step(executor, batch(ids, positions, slots, [slots.index(4)], table))[0].copy()
+        )
     return np.array(out)
 
 

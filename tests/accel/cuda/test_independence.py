@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from accel.backend import run_step
 from inference.model.architectures import ARCHITECTURES
 from tests.accel.cpu.models import batch, limits, run_prompt, shuffled_pages
 from tests.accel.cuda.models import compile_file
@@ -38,7 +39,9 @@ def decode_among_others(executor, prefix, until):
             ]
             at[slot] += n
         ids, positions, slots = zip(*rows, strict=True)
-        out.append(executor.step(batch(ids, positions, slots, [slots.index(1)], table))[0].copy())
+        out.append(
+            run_step(executor, batch(ids, positions, slots, [slots.index(1)], table))[0].copy()
+        )
     return np.array(out)
 
 

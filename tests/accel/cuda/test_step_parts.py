@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accel.backend import run_step
 from accel.cuda.step_parts import PART_ROWS, max_parts, step_parts
 from tests.accel.cpu.models import (
     VOCAB_SIZE,
@@ -51,8 +52,8 @@ def test_the_same_bits(dies):
     slots, positions = [0, 1] + [2] * 128, [0, 0, *range(128)]
     for num_dies in (1, 2):
         executor = compile_program(program, LIMITS, num_dies)
-        steps = [executor.step(batch(ids, positions, slots, [0, 1, 40, 129], table)).copy()]
-        steps.append(executor.step(batch(ids[:1], [128], [2], [0], table)).copy())
+        steps = [run_step(executor, batch(ids, positions, slots, [0, 1, 40, 129], table)).copy()]
+        steps.append(run_step(executor, batch(ids[:1], [128], [2], [0], table)).copy())
         results.append(np.concatenate(steps))
         executor.close()
     assert results[0].shape == (5, VOCAB_SIZE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from accel.backend import Limits, StepBatch
+from accel.backend import Limits, StepBatch, run_step
 from accel.reference.backend import ReferenceBackend
 from inference.model.architectures import ARCHITECTURES, record
 from inference.model.fusion import fuse
@@ -51,7 +51,7 @@ def test_neighbours_and_scattered_pages(executor):
         logit_rows=np.arange(sum(LENGTHS), dtype=np.int32),
         page_table=table.astype(np.int32),
     )
-    together = executor.step(batch).copy()
+    together = run_step(executor, batch).copy()
     np.testing.assert_array_equal(together, np.concatenate(alone))
 
 

@@ -56,10 +56,13 @@ class HookedExecutor:
         self.before_step = before_step
         return self
 
-    def step(self, batch):
+    def start(self, batch):
         self.before_step(self.num_steps)
         self.num_steps += 1
-        return self.executor.step(batch)
+        self.executor.start(batch)
+
+    def finish(self):
+        return self.executor.finish()
 
 
 @pytest.mark.parametrize("stem", ["qwen2.f16", "gemma3-scaled.f16", "llama-rope-yarn.f16"])
