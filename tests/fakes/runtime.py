@@ -99,11 +99,12 @@ class FakeServing:
         return replica
 
     def num_busy(self) -> int:
-        """Leases, slots and queue places in use: 0 when nothing is left of any request."""
+        """Leases, slots, pages and queue places in use: 0 when nothing is left of any request."""
         busy = 0
         for replica in self.runtime.replicas():
             stats = replica.worker.stats()
             busy += replica.num_leases + stats.num_slots_used + stats.num_queued
+            busy += stats.num_pages_used
         return busy
 
     def num_accepted(self) -> int:

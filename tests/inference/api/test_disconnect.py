@@ -1,4 +1,4 @@
-"""Clients that go away: whatever the request was doing, its slot, queue place and lease come back."""
+"""Clients that go away: whatever the request was doing, its slot, pages, queue place and lease come back."""
 
 from __future__ import annotations
 
@@ -44,19 +44,6 @@ both_modes = pytest.mark.parametrize("stream", [True, False])
 
 @both_ways
 @both_modes
-def test_in_prefill(
-    wire: Wire, serving: FakeServing, gate: Gate, stream: bool, leave: Callable
-) -> None:
-    """Before the first token, streaming or not, and while the model is inside a step."""
-    connection = wire.send("POST", PATH, CHAT | {"stream": stream})
-    gate.wait_for_step()
-    assert serving.num_busy() == 2  # a lease and a slot
-    leave(connection)
-    assert wait_until(lambda: serving.num_busy() == 0) <= FREE_WITHIN_S
-
-
-@both_ways
-@both_modes
 def test_while_queued(
     wire: Wire, serving: FakeServing, gate: Gate, stream: bool, leave: Callable
 ) -> None:
@@ -74,10 +61,29 @@ def test_while_queued(
 
 
 @both_ways
-def test_in_decode(wire: Wire, serving: FakeServing, gate: Gate, leave: Callable) -> None:
-    connection = wire.send("POST", PATH, CHAT | {"stream": True})
+@both_modes
+def test_in_prefill(
+    wire: Wire, serving: FakeServing, gate: Gate, stream: bool, leave: Callable
+) -> None:
+    """Before the first token, streaming or not, and while the model is inside a step."""
+    connection = wire.send("POST", PATH, CHAT | {"stream": stream})
+    gate.wait_for_step()
+    assert serving.num_busy() == 3  # a lease, a slot and a page
+    leave(connection)
+    assert wait_until(lambda: serving.num_busy() == 0) <= FREE_WITHIN_S
+
+
+@both_ways
+@both_modes
+def test_in_decode(
+    wire: Wire, serving: FakeServing, gate: Gate, stream: bool, leave: Callable
+) -> None:
+    connection = wire.send("POST", PATH, CHAT | {"stream": stream})
+    (replica,) = serving.runtime.replicas()
     gate.allow(4)
-    read_until(connection, b'"content":"a')
+    wait_until(lambda: replica.worker.stats().counts.num_output_tokens >= 3)
+    if stream:
+        read_until(connection, b'"content":"a')
     leave(connection)
     assert wait_until(lambda: serving.num_busy() == 0) <= FREE_WITHIN_S
 
@@ -104,16 +110,23 @@ def test_after_the_end(wire: Wire, serving: FakeServing, leave: Callable) -> Non
 
 
 @both_ways
-def test_finished_but_unread(wire: Wire, serving: FakeServing, leave: Callable) -> None:
-    """The model is done, its client has not taken the answer: the lease comes back."""
+@both_modes
+def test_finished_but_unread(
+    wire: Wire, serving: FakeServing, stream: bool, leave: Callable
+) -> None:
+    """The model is done, its client has not taken the answer.
+
+    A stream's lease comes back with its client's end; an answer in one piece holds nothing by then.
+    """
     serving.say("x" * 400)
     connection = wire.server.connect(receive_bytes=4096)
-    body = CHAT | {"stream": True, "logprobs": True, "top_logprobs": 20}
+    body = CHAT | {"stream": stream, "logprobs": True, "top_logprobs": 20}
     connection.sendall(request_bytes("POST", PATH, body))
     (replica,) = serving.runtime.replicas()
     wait_until(lambda: serving.num_accepted() == 1 and replica.worker.stats().num_slots_used == 0)
+    assert connection.recv(1) == b"H"  # it has begun to arrive
     time.sleep(0.2)
-    assert replica.num_leases == 1  # it stays unread
+    assert replica.num_leases == stream  # it stays unread
     leave(connection)
     assert wait_until(lambda: serving.num_busy() == 0) <= FREE_WITHIN_S
 
