@@ -74,7 +74,7 @@ bench: $(VENV)/installed-dev models  ## Measure against llama.cpp in turn (build
 		CXXFLAGS="$(PEER_FLAGS)" $(PEER)/bin/pip install --quiet llama-cpp-python==0.3.36
 	$(BIN)/python -m benchmarks.engine --peer $(PEER)/bin/python
 
-bench-serve: setup models  ## Hold 200 streams for 5 minutes against a server of its own (about 8 minutes).
+bench-serve: setup models  ## Hold 200 streams for 5 minutes against a server of its own (about 9 minutes).
 	$(BIN)/python -m benchmarks.serve.load
 
 docs: setup  ## Write docs/settings.md and .env.example from the settings' schema.

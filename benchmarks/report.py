@@ -19,8 +19,8 @@ HEAD = """# Benchmarks
 the same file and cores; each figure is the median of the rounds, each ratio the median of the rounds'
 ratios. Ours are taken through a replica's worker, with scheduling, greedy sampling and streams; llama.cpp's
 are `llama_decode` alone. `make bench-serve` loads a whole server: eight streams through HTTP beside the same
-eight sequences in an engine alone, then 200 streams held for minutes. Machines like these are noisy: ratios
-travel, absolute figures do not.
+eight sequences in an engine alone, conversations of two turns, then 200 streams held for minutes. Machines
+like these are noisy: ratios travel, absolute figures do not.
 """
 
 
@@ -87,8 +87,21 @@ def serving_run_of(report: dict[str, Any], name: str) -> str:
         f" alone. Under load: {load['tokens_per_s']} tok/s, {load['long_prompts']} prompts of 2,000 tokens,"
         f" gaps between tokens {load['gap_ms']['0.5']} ms (median) and {load['gap_ms']['0.99']} ms (p99),"
         f" first token after {load['ttft_s']['0.5']} s (median, the queue included).",
+        *_second_turns(report),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _second_turns(report: dict[str, Any]) -> list[str]:
+    turns = report.get("second_turns")  # older runs have none
+    if turns is None:
+        return []
+    return [
+        "",
+        f"A conversation's second turn, {turns['conversations']} of them one at a time: after a history of"
+        f" {turns['history_tokens']} tokens {turns['computed_tokens']} were computed, and the first token"
+        f" came after {turns['second_ms']} ms; in the first turn after {turns['first_ms']} ms (medians).",
+    ]
 
 
 def page(results: Path) -> str:

@@ -25,6 +25,7 @@ class Record:
     ttft_s: float = 0.0
     gaps_s: list[float] = field(default_factory=list)
     num_pieces: int = 0
+    text: str = ""
     usage: dict[str, Any] = field(default_factory=dict)
     detail: str = ""
 
@@ -118,8 +119,10 @@ class _Exchange(asyncio.Protocol):
             return
         if chunk.get("usage"):
             record.usage = chunk["usage"]
-        if not any(choice["delta"].get("content") for choice in chunk["choices"]):
+        piece = "".join(choice["delta"].get("content") or "" for choice in chunk["choices"])
+        if not piece:
             return
+        record.text += piece
         if record.num_pieces:
             record.gaps_s.append(now - self._last)
         else:

@@ -2,7 +2,8 @@
 
     python -m benchmarks.serve.load [--seconds 300] [--streams 200] [--rounds 7] [--model FILE]
 
-First eight streams through HTTP and the same in an engine alone, in turn; then so many streams for so
+First eight streams through HTTP and the same in an engine alone, in turn, and conversations of two
+turns; then so many streams for so
 long that the server holds all of them (its queue is that deep), with a few clients more than it holds,
 one in ten who hangs up midway, and 2,000-token prompts all the time. Prints verdicts and writes
 benchmarks/results/<date and time>-serve.json.
@@ -26,6 +27,7 @@ from benchmarks.serve.crowd import under_load
 from benchmarks.serve.eight import eight_streams
 from benchmarks.serve.engine_alone import Engine
 from benchmarks.serve.server import Server, serving
+from benchmarks.serve.turns import second_turns
 from benchmarks.serve.verdicts import ENDED, IDLE, verdicts
 
 MODELS = ROOT / "var" / "models"
@@ -45,6 +47,8 @@ def measure(model: Path, num_streams: int, seconds: float, rounds: int) -> dict[
         with serving(model, **settings) as server:
             eight = eight_streams(server, engine, rounds)
             print(f"eight streams: {eight}", flush=True)
+            turns = second_turns(server)
+            print(f"second turns: {turns}", flush=True)
             times_ms = {name: round(1000 * s, 2) for name, s in engine.times_s().items()}
             print(f"engine alone, ms: {times_ms}", flush=True)
             load = asyncio.run(under_load(server, num_streams + AT_THE_DOOR, seconds))
@@ -61,6 +65,7 @@ def measure(model: Path, num_streams: int, seconds: float, rounds: int) -> dict[
         "streams": num_streams,
         "at_the_door": AT_THE_DOOR,
         "eight_streams": eight,
+        "second_turns": turns,
         "engine_ms": times_ms,
         "load": load,
         "after": after,

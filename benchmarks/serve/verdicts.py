@@ -6,6 +6,7 @@ from typing import Any
 
 MAX_RSS_GROWTH = 1.05
 MIN_HTTP_SHARE = 0.9
+MAX_SECOND_TURN = 0.15
 IDLE = ("pantheon_slots_used", "pantheon_queue_length", "pantheon_kv_pages_used")
 ENDED = ("completed", "aborted", "timed_out", "failed")
 
@@ -20,7 +21,7 @@ def verdicts(run: dict[str, Any]) -> list[dict[str, Any]]:
     rss = load["rss_mib"]
     growth = rss["highest"] / rss["after warm-up"]
     longest = alone["chunk"] + 2 * alone["step"]
-    ratio = run["eight_streams"]["ratio"]
+    ratio, turns = run["eight_streams"]["ratio"], run["second_turns"]
     return [
         _verdict(
             "every request ends in a result, an error or a client that left",
@@ -47,6 +48,11 @@ def verdicts(run: dict[str, Any]) -> list[dict[str, Any]]:
             "eight streams through HTTP reach 0.9 of the engine's own rate",
             f"{ratio:.3f}",
             ratio >= MIN_HTTP_SHARE,
+        ),
+        _verdict(
+            "a second turn after 3,000 tokens has its first token in 0.15 of the first turn's time",
+            f"{turns['ratio']:.3f} ({turns['second_ms']} of {turns['first_ms']} ms)",
+            turns["ratio"] <= MAX_SECOND_TURN,
         ),
     ]
 
