@@ -50,14 +50,41 @@ def narrow(weights: npt.NDArray[np.float32], total: float, params: SamplingParam
     """
     if params.top_k > 0:
         left = _at_least(weights, largest_bound(weights, params.top_k))
-        left = left.only(heaviest(left.weights, params.top_k))
-        total = left.mass
     elif params.typical_p < 1:
         left = _at_least(weights, _SMALLEST)
     elif params.top_p < 1:
         left = _nucleus_bound(weights, total, params.top_p)
     else:
         left = _at_least(weights, np.float32(params.min_p))
+    return _filtered(left, total, params)
+
+
+def narrow_heaviest(
+    heaviest_few: Candidates, total: float, params: SamplingParams, *, are_all: bool
+) -> Candidates | None:
+    """As `narrow`, from the heaviest tokens of a row alone; None where lighter ones might matter.
+
+    are_all: there are no others. total is the sum of the whole row's weights.
+    """
+    lightest = heaviest_few.weights.min()
+    left = heaviest_few.only(heaviest_few.weights >= _SMALLEST)
+    narrowed = _filtered(left, total, params)
+    if are_all or lightest == 0:
+        return narrowed
+    if params.top_k > 0:
+        kept = left.only(heaviest(left.weights, params.top_k))
+    elif params.typical_p < 1:
+        return None
+    else:
+        kept = narrowed
+    # Nothing as light as the lightest was kept, so nothing else would have been.
+    return narrowed if kept.weights.min() > lightest else None
+
+
+def _filtered(left: Candidates, total: float, params: SamplingParams) -> Candidates:
+    if params.top_k > 0:
+        left = left.only(heaviest(left.weights, params.top_k))
+        total = left.mass
     if params.typical_p < 1:
         left = _typical(left, params.typical_p)
         total = left.mass
@@ -78,8 +105,9 @@ def _nucleus_bound(weights: npt.NDArray[np.float32], total: float, top_p: float)
 
     P tokens lighter than t weigh less than t * P together. At t = (1 - top_p) * total / P that is
     too little to matter, so the nucleus lies above t; a larger t is tried first, and its sum checked.
+    The best token, of weight 1, is in every nucleus.
     """
-    left = _at_least(weights, np.float32((1.0 - top_p) * total / _LIGHT_TOKENS))
+    left = _at_least(weights, np.float32(min(1.0, (1.0 - top_p) * total / _LIGHT_TOKENS)))
     if left.mass < top_p * total:
         left = _at_least(weights, np.float32((1.0 - top_p) * total / len(weights)))
     return left

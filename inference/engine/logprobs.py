@@ -21,9 +21,17 @@ def token_logprobs(logits: npt.NDArray[np.float32], token_id: int, num_top: int)
     best = logits.max()
     log_total = float(best) + float(np.log(np.exp(logits - best).sum(dtype=np.float64)))
     top = _top(logits, num_top)
-    return TokenLogprobs.pack(
-        float(logits[token_id]) - log_total, top, logits[top].astype(np.float64) - log_total
-    )
+    return logprobs_of(float(logits[token_id]), log_total, top, logits[top])
+
+
+def logprobs_of(
+    logit: float,
+    log_total: float,
+    top: npt.NDArray[np.int64],
+    top_logits: npt.NDArray[np.float32],
+) -> TokenLogprobs:
+    """Of a token's logit and the best ones, given the logarithm of the sum of all exp(logit)."""
+    return TokenLogprobs.pack(logit - log_total, top, top_logits.astype(np.float64) - log_total)
 
 
 def _top(logits: npt.NDArray[np.float32], count: int) -> npt.NDArray[np.int64]:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from inference.engine.filters import Candidates
+    from inference.engine.params import SamplingParams
     from inference.engine.sequence import Sequence
 
 _SUM_LEN = 256  # weights are added in runs of so many, then the runs' sums
@@ -40,11 +42,15 @@ class Sampler:
     # Masks near the largest float32 and absurd penalties go to infinity, which is looked for.
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")
     def choose(
-        self, logits: npt.NDArray[np.float32], sequences: Several[Sequence]
+        self,
+        logits: npt.NDArray[np.float32],
+        sequences: Several[Sequence],
+        uniforms: Several[float] | None = None,
     ) -> list[Token | SamplingFailed]:
         """A token for each row, or why there is none.
 
-        Shapes: logits (L, V) f32, read only; sequences: the L sequences of those rows.
+        Shapes: logits (L, V) f32, read only; sequences: the L sequences of those rows; uniforms: L numbers
+        of [0, 1) to draw by, where the sequences' next ones have been taken already.
         """
         best = logits.argmax(axis=1)  # the lowest id of the largest; NaN counts as largest
         usable = np.isfinite(logits[self._row_numbers[: len(best)], best]).tolist()
@@ -57,7 +63,10 @@ class Sampler:
             elif state.is_adjusted or not state.is_greedy:
                 weighted.append(row)
         if weighted:
-            chosen = self._choose_weighted(logits, weighted, [sequences[r] for r in weighted])
+            taken = None if uniforms is None else [uniforms[r] for r in weighted]
+            chosen = self._choose_weighted(
+                logits, weighted, [sequences[r] for r in weighted], taken
+            )
             for row, token_id in zip(weighted, chosen, strict=True):
                 ids[row] = token_id
         return [
@@ -70,6 +79,7 @@ class Sampler:
         logits: npt.NDArray[np.float32],
         rows: list[int],
         sequences: list[Sequence],
+        uniforms: list[float] | None,
     ) -> list[int | SamplingFailed]:
         """Rows whose logits must be changed or drawn from."""
         padded = self._scratch[: len(rows)]
@@ -88,7 +98,9 @@ class Sampler:
             if not drawable[index]:
                 chosen[index] = SamplingFailed("penalties and logit_bias leave none")
             elif not sequence.sampler_state.is_greedy:
-                chosen[index] = _draw(padded[index], sequence)
+                state = sequence.sampler_state
+                uniform = state.uniform() if uniforms is None else uniforms[index]
+                chosen[index] = _draw(padded[index], state.params, uniform)
         return chosen
 
     @staticmethod
@@ -111,20 +123,22 @@ def _token(token_id: int, logits: npt.NDArray[np.float32], sequence: Sequence) -
     return Token(token_id, token_logprobs(logits, token_id, num_logprobs))
 
 
-def _draw(weights: npt.NDArray[np.float32], sequence: Sequence) -> int:
-    """One token of a row of weights (P,), by the sequence's next uniform number."""
-    state = sequence.sampler_state
-    uniform = state.uniform()
+def _draw(weights: npt.NDArray[np.float32], params: SamplingParams, uniform: float) -> int:
+    """One token of a row of weights (P,), by a uniform number."""
     runs = weights.reshape(-1, _SUM_LEN)
     sums = np.cumsum(runs.sum(axis=1), dtype=np.float64)
-    if is_filtered(state.params):
-        left = narrow(weights, float(sums[-1]), state.params)
-        shares = np.cumsum(left.weights, dtype=np.float64)
-        index, _ = _locate(shares, uniform * float(shares[-1]))
-        return int(left.ids[index])
+    if is_filtered(params):
+        return draw_of(narrow(weights, float(sums[-1]), params), uniform)
     run, rest = _locate(sums, uniform * float(sums[-1]))
     index, _ = _locate(np.cumsum(runs[run], dtype=np.float64), rest)
     return run * _SUM_LEN + index
+
+
+def draw_of(candidates: Candidates, uniform: float) -> int:
+    """One of the candidates, by a uniform number of [0, 1)."""
+    shares = np.cumsum(candidates.weights, dtype=np.float64)
+    index, _ = _locate(shares, uniform * float(shares[-1]))
+    return int(candidates.ids[index])
 
 
 def _locate(cumulative: npt.NDArray[np.float64], target: float) -> tuple[int, float]:

@@ -75,6 +75,11 @@ def test_top_p_is_exact_on_large_vocabularies_flat_or_peaked(spread, top_p):
     assert count == 1 or sums[count - 2] < top_p * total * (1 + 1e-9)
 
 
+def test_a_nucleus_of_nothing_is_the_best_token():
+    """top_p 0 on logits that are all alike, of more tokens than are guessed to matter."""
+    assert choose_one(np.zeros((1, 600), np.float32), SamplingParams(top_p=0.0)).id == 0
+
+
 penalties = st.builds(
     SamplingParams,
     temperature=st.just(0.0),
