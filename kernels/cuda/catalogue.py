@@ -136,6 +136,15 @@ TAKE_LOGIT_ROWS = Kernel(
     "take_logit_rows", "take_logit_rows.cu", "take_logit_rows", "PPPii", 128, 0, 32
 )
 
+_SORTED_BYTES = 2048 * 8
+GROUP_PEAKS = Kernel("group_peaks", "group_peaks.cu", "group_peaks", "PPPii", 128, 0, 32)
+ROW_PEAK = Kernel("row_peak", "row_peak.cu", "row_peak", "PPP", 512, _SORTED_BYTES, 48)
+WEIGH_RUNS = Kernel("weigh_runs", "weigh_runs.cu", "weigh_runs", "PPPPPii", 128, 0, 32)
+HEAVIEST = Kernel("heaviest", "heaviest.cu", "heaviest", "PPPP", 512, _SORTED_BYTES, 48)
+DRAW = Kernel("draw", "draw.cu", "draw", "PPPPii", 512, 140, 40)
+ADJUST_LOGITS = Kernel("adjust_logits", "adjust_logits.cu", "adjust_logits", "PPPi", 128, 0, 32)
+RESTORE_LOGITS = Kernel("restore_logits", "adjust_logits.cu", "restore_logits", "PPPi", 128, 0, 32)
+
 # (head_dim, group) of models that are in use, and of the smallest ones in the tests.
 HEAD_SHAPES: tuple[tuple[int, int], ...] = (
     *((32, 2), (64, 3), (64, 4), (64, 7), (64, 8), (80, 1), (96, 1), (128, 2), (128, 4)),
@@ -148,4 +157,5 @@ CATALOGUE: tuple[Kernel, ...] = (
     *(attend_run(*shape) for shape in HEAD_SHAPES),
     *(combine_runs(*shape) for shape in HEAD_SHAPES),
     *(RMS_NORM, ROPE_APPEND, ADD, ADD_BIAS, GATED, SOFTCAP, TAKE_LOGIT_ROWS),
+    *(GROUP_PEAKS, ROW_PEAK, WEIGH_RUNS, HEAVIEST, DRAW, ADJUST_LOGITS, RESTORE_LOGITS),
 )
