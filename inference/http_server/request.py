@@ -52,6 +52,18 @@ class Request(WebRequest):  # type: ignore[misc]  # daphne is untyped
             self.setHeader(b"connection", b"close")
 
     @property
+    def is_within_body(self) -> bool:
+        """Its headers are on their way, its client is there, and its last piece has not been given."""
+        return bool(self.startedWriting and not self.finished and not self._disconnected)
+
+    def write(self, data: bytes) -> None:
+        if data and self.chunked and self.is_within_body:
+            self.sentLength += len(data)
+            self.channel.write(b"%x\r\n%b\r\n" % (len(data), data))
+        else:
+            super().write(data)
+
+    @property
     def is_last_of_connection(self) -> bool:
         channel = getattr(self, "channel", None)
         return channel is not None and not channel.persistent

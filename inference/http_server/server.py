@@ -101,11 +101,22 @@ class Server(DaphneServer):  # type: ignore[misc]  # daphne is untyped
         self._ports.append(port)
 
     async def handle_reply(self, protocol: Request, message: dict[str, Any]) -> None:
-        """An application's `send()`: waits as long as the client has too much left to read."""
+        """An application's `send()`: waits as long as the client has too much left to read.
+
+        Pieces of a stream go straight to the connection; daphne looks at each as if it were the first.
+        """
         channel = getattr(protocol, "channel", None)
-        if channel is not None:
+        if channel is None:  # the client is gone: whatever ends the application must have its turn
+            await asyncio.sleep(0)
+            return
+        if not channel.writable.is_set():
             await channel.writable.wait()
-        await super().handle_reply(protocol, message)
+        if not (message.get("more_body") and protocol.is_within_body):
+            await super().handle_reply(protocol, message)
+            return
+        protocol.write(message.get("body", b""))
+        if channel.has_had_its_turn():
+            await asyncio.sleep(0)
 
     # ---- the end ------------------------------------------------------------------------------------
 

@@ -32,9 +32,12 @@ async def echo(scope: dict[str, Any], receive: Callable, send: Callable) -> None
 
 
 class Endless:
-    """Streams as fast as it may, or a piece every `pause_s`, until the client is gone."""
+    """Streams as fast as it may, or a piece every `pause_s`, until the client is gone.
 
-    def __init__(self, pause_s: float = 0.0) -> None:
+    None: it never lets anything else have a turn itself.
+    """
+
+    def __init__(self, pause_s: float | None = 0.0) -> None:
         self.pause_s = pause_s
         self.num_sent = 0
         self.num_running = 0
@@ -57,4 +60,5 @@ class Endless:
         while True:
             await send({"type": "http.response.body", "body": PIECE, "more_body": True})
             self.num_sent += 1
-            await asyncio.sleep(self.pause_s)
+            if self.pause_s is not None:
+                await asyncio.sleep(self.pause_s)

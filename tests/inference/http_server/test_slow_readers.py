@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import socket
 import struct
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,33 @@ def test_others_are_answered_beside_many_that_do_not_read(serve: Serve) -> None:
     for connection in connections:
         connection.close()
     wait_until(lambda: app.num_running == 0)
+
+
+def test_others_are_answered_beside_one_that_is_read_as_fast_as_it_is_written(
+    serve: Serve,
+) -> None:
+    """What is written at once never waits for anything; the application is made to."""
+    app = Endless(pause_s=None)
+    server = serve(app)
+    with server.connect() as greedy:
+        greedy.sendall(request_bytes("GET", "/endless"))
+        reader = threading.Thread(target=_read_all, args=(greedy,), daemon=True)
+        reader.start()
+        wait_until(lambda: app.num_sent > 100)
+        started_s = time.monotonic()
+        with server.connect() as other:
+            other.sendall(request_bytes("POST", "/", b"abc"))
+            assert read_answer(other).body == b"3"
+        assert time.monotonic() - started_s < 2
+        assert reader.is_alive()
+        greedy.shutdown(socket.SHUT_RDWR)
+        reader.join()
+    wait_until(lambda: app.num_running == 0)
+
+
+def _read_all(connection: socket.socket) -> None:
+    while connection.recv(1 << 20):
+        pass
 
 
 def test_idle_streams_cost_little(serve: Serve) -> None:
