@@ -11,7 +11,7 @@ from msgspec import UNSET, Struct, UnsetType
 from inference.api.generation import Delta, Ending, Item
 from inference.api.logprobs import ChatLogprobs, chat_logprobs
 from inference.api.reply import Identity, Timings, Usage, timings, total_usage
-from inference.api.sse import PING, event
+from inference.api.sse import PING, EventFrame, event
 
 if TYPE_CHECKING:
     from inference.api.generation import PlacedToken
@@ -106,6 +106,7 @@ class ChatReply:
     async def events(self, items: AsyncIterator[tuple[int, Item] | None]) -> AsyncIterator[bytes]:
         """The role waits for the first news, so that a refusal can still have its HTTP status."""
         begun = False
+        frame = EventFrame(self._message(ChunkDelta(content="")), "content")
         async for news in items:
             if not begun:
                 begun = True
@@ -113,6 +114,8 @@ class ChatReply:
             match news:
                 case None:
                     yield PING
+                case (_, Delta(content=text, reasoning="")) if text and not self.with_logprobs:
+                    yield frame.event(text)
                 case (_, Delta() as delta):
                     changes = ChunkDelta(
                         content=delta.content or UNSET, reasoning_content=delta.reasoning or UNSET
@@ -138,8 +141,17 @@ class ChatReply:
         finish_reason: FinishReason | None = None,
         speed: Timings | UnsetType = UNSET,
     ) -> bytes:
+        return event(self._message(delta, logprobs, finish_reason, speed))
+
+    def _message(
+        self,
+        delta: ChunkDelta,
+        logprobs: ChatLogprobs | None = None,
+        finish_reason: FinishReason | None = None,
+        speed: Timings | UnsetType = UNSET,
+    ) -> ChatChunk:
         usage = None if self.include_usage else UNSET
-        return event(self._of([ChunkChoice(0, delta, logprobs, finish_reason)], usage, speed))
+        return self._of([ChunkChoice(0, delta, logprobs, finish_reason)], usage, speed)
 
     def _of(
         self,

@@ -11,7 +11,7 @@ from msgspec import UNSET, Struct, UnsetType
 from inference.api.generation import Delta, Ending, Item
 from inference.api.logprobs import CompletionLogprobs, completion_logprobs
 from inference.api.reply import Identity, Timings, Usage, timings, total_usage
-from inference.api.sse import PING, event
+from inference.api.sse import PING, EventFrame, event
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,6 +70,7 @@ class CompletionReply:
     async def events(self, items: AsyncIterator[tuple[int, Item] | None]) -> AsyncIterator[bytes]:
         """Pieces of all choices as they come, each with its index; choice 0 is the first to be named."""
         begun = False
+        frames = [self._frame(index) for index in range(len(self.echoed))]
         endings: list[Ending] = []
         async for news in items:
             if not begun:
@@ -79,6 +80,8 @@ class CompletionReply:
             match news:
                 case None:
                     yield PING
+                case (index, Delta(content=text)) if not self.with_logprobs:
+                    yield frames[index].event(text)
                 case (index, Delta() as delta):
                     logprobs = self._logprobs(delta.tokens)
                     yield self._piece(CompletionChoice(index, delta.content, logprobs, None))
@@ -95,8 +98,14 @@ class CompletionReply:
     def _logprobs(self, placed: Sequence[PlacedToken]) -> CompletionLogprobs | None:
         return completion_logprobs(self.tokenizer, placed) if self.with_logprobs else None
 
+    def _frame(self, index: int) -> EventFrame:
+        return EventFrame(self._message(CompletionChoice(index, "", None, None)), "text")
+
     def _piece(self, choice: CompletionChoice, speed: Timings | UnsetType = UNSET) -> bytes:
-        return event(self._of([choice], None if self.include_usage else UNSET, speed))
+        return event(self._message(choice, speed))
+
+    def _message(self, choice: CompletionChoice, speed: Timings | UnsetType = UNSET) -> Completion:
+        return self._of([choice], None if self.include_usage else UNSET, speed)
 
     def _of(
         self,

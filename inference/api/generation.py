@@ -5,15 +5,19 @@ Owns the finish reason and the count of tokens that make up the text. Knows neit
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from msgspec import Struct
+
 from inference.api.errors import GenerationFailed
 from inference.api.held import held
+from inference.api.idle_times import IdleTimes
 from inference.engine.params import FinishReason, Progress, SequenceRequest
-from inference.text.channels import ChannelSplitter
+from inference.text.channels import CONTENT, ChannelSplitter
 from inference.text.detokenizer import Detokenizer
 from inference.text.stop import StopMatcher
 
@@ -28,16 +32,14 @@ if TYPE_CHECKING:
 _FAILURES = (FinishReason.ERROR, FinishReason.ABORTED)
 
 
-@dataclass(frozen=True)
-class PlacedToken:
+class PlacedToken(Struct, frozen=True):
     """A token of the text and where in the text it begins, in characters."""
 
     token: Token
     offset: int
 
 
-@dataclass(frozen=True)
-class Delta:
+class Delta(Struct, frozen=True):
     """What one step added. `tokens` make up text given so far, not always exactly this delta's."""
 
     content: str = ""
@@ -118,7 +120,7 @@ class TextAssembly:
         return safe
 
     def _split(self, text: str) -> list[tuple[str, str]]:
-        return self._splitter.push(text) if self._splitter else [("content", text)]
+        return self._splitter.push(text) if self._splitter else [(CONTENT, text)]
 
     def _take_placed(self) -> tuple[PlacedToken, ...]:
         """Tokens whose text begins within what is sure to be returned."""
@@ -136,8 +138,12 @@ class TextAssembly:
 
     @staticmethod
     def _delta(pieces: list[tuple[str, str]], tokens: tuple[PlacedToken, ...]) -> Delta:
-        content = "".join(text for channel, text in pieces if channel == "content")
-        reasoning = "".join(text for channel, text in pieces if channel == "reasoning")
+        content = reasoning = ""
+        for channel, text in pieces:
+            if channel == CONTENT:
+                content += text
+            else:
+                reasoning += text
         return Delta(content, reasoning, tokens)
 
 
@@ -147,8 +153,11 @@ async def generate(
     stops: tuple[str, ...],
     splitter: ChannelSplitter | None,
     record: ChoiceRecord,
-) -> AsyncIterator[Item]:
+    idle_s: float = math.inf,
+) -> AsyncGenerator[Item | None, None]:
     """Submit the sequence and give its text, then its ending, keeping record of both.
+
+    None whenever nothing came for idle_s.
 
     Raises: EngineError, when it is refused or waits for too long; GenerationFailed.
     """
@@ -157,14 +166,19 @@ async def generate(
         held.get().callback(stream.abort)
         record.submitted(stream)
         assembly = TextAssembly(replica.text.tokenizer, stops, splitter)
-        async for tokens in stream:
-            record.took_tokens()
-            delta = assembly.push(tokens)
-            if delta:
-                yield delta
-            if assembly.is_stopped:
-                stream.abort(num_unused=assembly.num_dropped)
-                break
+        with IdleTimes(idle_s, stream.nudge) as idle_times:
+            async for tokens in stream:
+                if not tokens:
+                    yield None
+                    continue
+                idle_times.news()
+                record.took_tokens()
+                delta = assembly.push(tokens)
+                if delta:
+                    yield delta
+                if assembly.is_stopped:
+                    stream.abort(num_unused=assembly.num_dropped)
+                    break
         finish = stream.finish
         if not assembly.is_stopped and (finish is None or finish.reason in _FAILURES):
             raise GenerationFailed(finish.message if finish else "")

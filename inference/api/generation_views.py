@@ -32,7 +32,7 @@ from inference.text.channels import ChannelSplitter
 from registry.services import current_request_id
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
     from django.http import HttpRequest
     from django.http.response import HttpResponseBase
@@ -66,7 +66,9 @@ async def chat_completions(request: HttpRequest) -> HttpResponseBase:
     stops = chat.stops + replica.text.chat_stops
     record = _record(request, identity, replica, caller, chat, started_s)
     record.num_dropped_messages = prompt.num_dropped_messages
-    items = _interleaved([generate(replica, sequence, stops, splitter, record.begin_choice())])
+    choice = record.begin_choice()
+    source = generate(replica, sequence, stops, splitter, choice, PING_INTERVAL_S)
+    items = _interleaved([source])
     reply = ChatReply(
         identity, replica.text.tokenizer, chat.num_logprobs is not None, chat.include_usage
     )
@@ -93,12 +95,11 @@ async def completions(request: HttpRequest) -> HttpResponseBase:
         for each in prompts
     ]
     record = _record(request, identity, replica, caller, completion, started_s)
-    items = _interleaved(
-        [
-            generate(replica, each, completion.stops, None, record.begin_choice())
-            for each in sequences
-        ]
-    )
+    sources = [
+        generate(replica, each, completion.stops, None, record.begin_choice(), PING_INTERVAL_S)
+        for each in sequences
+    ]
+    items = _interleaved(sources)
     reply = CompletionReply(
         identity,
         replica.text.tokenizer,
@@ -112,9 +113,9 @@ async def completions(request: HttpRequest) -> HttpResponseBase:
 
 
 def _interleaved(
-    sources: list[AsyncIterator[Item]],
-) -> AsyncIterator[tuple[int, Item] | None]:
-    return interleave(sources, at_once=MAX_CHOICES_AT_ONCE, idle_s=PING_INTERVAL_S)
+    sources: list[AsyncGenerator[Item | None, None]],
+) -> AsyncGenerator[tuple[int, Item] | None, None]:
+    return interleave(sources, at_once=MAX_CHOICES_AT_ONCE)
 
 
 def _record(

@@ -54,8 +54,11 @@ class StreamFeed:
 
     def take_unread(self) -> tuple[Token, ...]:
         """The oldest ones. Raises: the error the stream ended with, after the last token."""
-        count = min(len(self.unread), MAX_TAKEN)
-        tokens = tuple(self.unread.popleft() for _ in range(count))
+        if len(self.unread) <= MAX_TAKEN:
+            tokens = tuple(self.unread)
+            self.unread.clear()
+        else:
+            tokens = tuple(self.unread.popleft() for _ in range(MAX_TAKEN))
         if not tokens and self.error is not None:
             raise self.error
         return tokens
@@ -72,7 +75,8 @@ class TokenStream:
     """The reader's end: an async iterator of the tokens that came, at most MAX_TAKEN at a time.
 
     One reader at a time. After the iteration ends `finish` is set. `abort` may be called from any
-    thread, in any state of the sequence, any number of times, and never blocks.
+    thread, in any state of the sequence, any number of times, and never blocks. A reader that is nudged
+    gets (), for that nothing came.
     """
 
     def __init__(
@@ -85,6 +89,7 @@ class TokenStream:
         """`taken` is called under the lock, after tokens were taken of one whose reader was behind."""
         self._sequence, self._feed = sequence, sequence.feed
         self._arrived, self._abort, self._taken = arrived, abort, taken
+        self._is_nudged = False
 
     @property
     def finish(self) -> Finish | None:
@@ -116,15 +121,27 @@ class TokenStream:
                     return tokens
                 if self._feed.finish is not None:
                     raise StopAsyncIteration
+                if self._is_nudged:
+                    self._is_nudged = False
+                    return ()
                 if self._feed.waiter is not None:
                     raise RuntimeError("another task is already reading this stream")
                 waiter = self._feed.waiter = asyncio.get_running_loop().create_future()
             try:
                 await waiter
-            finally:
+            except BaseException:  # who resolves it has taken it; who is cancelled takes it back
                 with self._arrived:
                     if self._feed.waiter is waiter:
                         self._feed.waiter = None
+                raise
+
+    def nudge(self) -> None:
+        """Wake the reader, if it waits, although nothing came. On its event loop."""
+        with self._arrived:
+            waiter, self._feed.waiter = self._feed.waiter, None
+        if waiter is not None and not waiter.done():
+            self._is_nudged = True
+            waiter.set_result(None)
 
     def wait(self, timeout_s: float | None = None) -> tuple[Token, ...]:
         """The same for a plain thread: block for new tokens; () at the end.

@@ -102,6 +102,31 @@ async def test_a_cancelled_reader_may_read_again(make_worker):
     assert await collect(stream) == greedy_continuation([1], 5, VOCAB_SIZE)
 
 
+async def test_a_nudged_reader_gets_nothing_and_reads_on(make_worker):
+    gate = Gate()
+    worker, _ = make_worker(before_step=gate)
+    worker.start()
+    stream = worker.submit(request_of([1], 5))
+    for _ in range(3):
+        reader = asyncio.ensure_future(anext(stream))
+        await asyncio.sleep(0)
+        stream.nudge()
+        assert await reader == ()
+    gate.open()
+    assert await collect(stream) == greedy_continuation([1], 5, VOCAB_SIZE)
+
+
+async def test_nobody_is_nudged_who_does_not_wait(make_worker):
+    worker, _ = make_worker()
+    worker.start()
+    stream = worker.submit(request_of([1], 5))
+    stream.nudge()
+    pieces = [piece async for piece in stream]
+    stream.nudge()
+    assert () not in pieces
+    assert [t.id for piece in pieces for t in piece] == greedy_continuation([1], 5, VOCAB_SIZE)
+
+
 async def test_a_second_reader_at_the_same_time_is_an_error(make_worker):
     worker, _ = make_worker(before_step=Gate())
     worker.start()
