@@ -6,13 +6,12 @@ token, so that a noisy moment of the machine meets both. Knows no other load.
 
 from __future__ import annotations
 
-import asyncio
 import statistics
 import time
 from typing import Any
 
-from benchmarks.serve.client import chat
 from benchmarks.serve.engine_alone import Engine
+from benchmarks.serve.raw_client import answers_of, num_completion_tokens
 from benchmarks.serve.server import Server
 
 MAX_TOKENS = 128
@@ -62,11 +61,6 @@ def eight_streams(server: Server, engine: Engine, rounds: int) -> dict[str, Any]
 
 
 def through_http(server: Server, questions: list[str]) -> float:
-    return asyncio.run(_through_http(server.port, questions))
-
-
-async def _through_http(port: int, questions: list[str]) -> float:
-    started = time.perf_counter()
     bodies = [
         {
             "messages": [{"role": "user", "content": question}],
@@ -77,9 +71,7 @@ async def _through_http(port: int, questions: list[str]) -> float:
         }
         for question in questions
     ]
-    records = await asyncio.gather(*(chat(port, body) for body in bodies))
+    started = time.perf_counter()
+    answers = answers_of(server.port, bodies)
     took_s = time.perf_counter() - started
-    bad = [r.detail for r in records if r.outcome != "result"]
-    if bad:
-        raise SystemExit(f"A stream did not end in a result: {bad[0]}")
-    return sum(r.usage["completion_tokens"] for r in records) / took_s
+    return sum(map(num_completion_tokens, answers)) / took_s
