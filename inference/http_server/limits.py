@@ -29,10 +29,12 @@ class Limits:
     linger_s: float = 3.0
     max_connections: int = 2048
     max_refused_connections: int = 256  # that linger at a time; more are closed without a word
-    write_buffer_bytes: int = 32 << 10  # past this the application waits, one message later
+    write_buffer_bytes: int = 8 << 10  # past this the application waits, one message later
     # The kernel's buffer of one connection. It would take megabytes, minutes of a stream, from a model for
-    # a client that never reads.
-    send_buffer_bytes: int = 32 << 10
+    # a client that never reads. Of what such a client has no room for it keeps `unsent_bytes`; the rest is
+    # for what is on its way, several of a host's own packets (64 KiB), or each waits for the one before.
+    send_buffer_bytes: int = 256 << 10
+    unsent_bytes: int = 4 << 10
 
 
 def connections_possible(wanted: int) -> int:
