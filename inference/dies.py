@@ -30,6 +30,20 @@ DRIVER_FOLDER = Path("/proc/driver/nvidia")  # there once NVIDIA's kernel module
 
 
 @dataclass(frozen=True)
+class SeenDie:
+    """One die at the last look. `used_bytes` are held by this process's models."""
+
+    measured: MeasuredDie
+    used_bytes: int
+
+    @property
+    def free_bytes(self) -> int:
+        """For another model."""
+        taken = self.measured.external_bytes + self.used_bytes
+        return 0 if self.measured.failure else max(self.measured.budget_bytes - taken, 0)
+
+
+@dataclass(frozen=True)
 class DieSettings:
     """`wanted` False: models are to run on the host whatever it has. num_emulated 0: the host's own dies."""
 
@@ -47,6 +61,20 @@ def die_settings(values: Mapping[str, Any]) -> DieSettings:
     )
 
 
+_serving: DieWatch | None = None  # for views, which Django constructs without arguments
+
+
+def serve_with(watch: DieWatch | None) -> None:
+    """This one looks at the dies of this process from now on."""
+    global _serving
+    _serving = watch
+
+
+def seen_dies() -> tuple[SeenDie, ...]:
+    """The dies of this host as this process saw them last; none where models run on the CPU."""
+    return _serving.seen if _serving is not None else ()
+
+
 def find_dies(settings: DieSettings) -> None:
     """Look once and record what is there, for commands. Raises: AccelError, when emulation is impossible."""
     watch = DieWatch(settings)
@@ -60,6 +88,7 @@ class DieWatch:
     def __init__(self, settings: DieSettings) -> None:
         self._settings = settings
         self._inventory: Inventory | None = None
+        self.seen: tuple[SeenDie, ...] = ()
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="dies", daemon=True)
@@ -69,7 +98,7 @@ class DieWatch:
         with self._lock:
             self._inventory = self._open()
             found = self._inventory.measure() if self._inventory else ()
-        services.dies_record([self._told(reading) for reading in found])
+        services.dies_record(self._see(found))
         for reading in found:
             if reading.failure:
                 logger.warning("die %s cannot be used: %s", reading.ordinal, reading.failure)
@@ -84,7 +113,7 @@ class DieWatch:
             if self._inventory is None:
                 return
             readings = self._inventory.measure()
-        services.dies_measured([self._told(reading) for reading in readings])
+        services.dies_measured(self._see(readings))
 
     def try_out(self, ordinals: Iterable[int]) -> None:
         """A model has failed on these: see whether the dies have, and keep models off those that have."""
@@ -103,6 +132,7 @@ class DieWatch:
             if self._inventory is not None:
                 self._inventory.close()
                 self._inventory = None
+                self.seen = ()
 
     def _run(self) -> None:
         while not self._stopped.wait(LOOK_S):
@@ -128,6 +158,11 @@ class DieWatch:
             # Most hosts have no dies, and nothing to say about it.
             logger.log(logging.WARNING if DRIVER_FOLDER.exists() else logging.DEBUG, "%s", error)
             return None
+
+    def _see(self, readings: Iterable[DieReading]) -> list[MeasuredDie]:
+        """Keep it for the metrics; what the database is told of it."""
+        self.seen = tuple(SeenDie(self._told(each), each.own_bytes) for each in readings)
+        return [each.measured for each in self.seen]
 
     def _told(self, reading: DieReading) -> MeasuredDie:
         budget = budget_of(

@@ -15,7 +15,7 @@ from django.conf import settings
 
 from accel.host import num_cores
 from inference import control
-from inference.dies import DieWatch, die_settings
+from inference.dies import DieWatch, die_settings, serve_with
 from inference.http_server.last_tasks import before_reactor_stops, end_tasks_of_reactor
 from inference.loading import EngineSettings
 from inference.runtime import Runtime
@@ -64,18 +64,20 @@ def start_engine(
         gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
         values = settings.PANTHEON
         runtime = Runtime(strict_model=values["PANTHEON_STRICT_MODEL"])
+        dies = DieWatch(die_settings(values))
         supervisor = Supervisor(
             runtime,
             engine_settings(values),
             settings.DATA_DIR,
             values["PANTHEON_DRAIN_S"],
             load_first=load_first,
-            dies=DieWatch(die_settings(values)),
+            dies=dies,
         )
         if watcher is not None:
             supervisor.watchers.append(watcher)
         supervisor.start()
         set_runtime(runtime)
+        serve_with(dies)
         before_reactor_stops(begin_stop)
         atexit.register(_stop, supervisor)
         _supervisor = supervisor

@@ -1,7 +1,7 @@
 """What Prometheus is told about requests: instruments, their names here and elsewhere, the page.
 
-Owns the registry of this process. Labels are served names and replicas that are loaded, routes and
-statuses: nothing that a client can make up.
+Owns the registry of this process. Labels are served names and replicas that are loaded, dies, routes
+and statuses: nothing that a client can make up.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from inference.api.die_metrics import die_metrics
 from inference.api.errors import translate
 from inference.api.replica_metrics import LABELS, VLLM_LABELS, replica_metrics
+from inference.dies import seen_dies
 from inference.runtime_access import get_runtime
 
 if TYPE_CHECKING:
@@ -75,11 +77,12 @@ _TO_VLLM = dict(zip(LABELS, VLLM_LABELS, strict=True))
 
 
 class _Replicas(Collector):
-    """What is kept or known by replica. Forgets replicas that are gone."""
+    """What is kept or known by replica or die. Forgets replicas that are gone."""
 
     def collect(self) -> Iterator[Metric]:
         replicas = _loaded()
         yield from replica_metrics(replicas)
+        yield from die_metrics(seen_dies(), replicas)
         loaded = {each.replica_id for each in replicas}
         for instrument, other_names in _ALSO:
             _forget_all_but(loaded, instrument)

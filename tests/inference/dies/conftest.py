@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from inference import catalogue
-from inference.dies import DieSettings, DieWatch
+from inference.dies import DieSettings, DieWatch, serve_with
 from inference.loading import EngineSettings
 from inference.runtime import Runtime
 from inference.supervisor import Supervisor
@@ -38,12 +38,14 @@ def start(emulated, runtime: Runtime, tmp_path: Path) -> Iterator[Callable[[], S
         dies = DieWatch(DieSettings(wanted=True, reserve_bytes=1 << 30))
         supervisor = Supervisor(runtime, SETTINGS, tmp_path, drain_s=5, dies=dies)
         supervisor.start()
+        serve_with(dies)
         running.append(supervisor)
         return supervisor
 
     yield start_one
     for supervisor in running:
         supervisor.stop()
+    serve_with(None)
     assert emulated.num_contexts() == 0
 
 
