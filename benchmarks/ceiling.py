@@ -22,7 +22,10 @@ from accel.host import num_cores
 from kernels.cpu.simd import (
     HAS_AMX,
     OPTIONS,
-    dot4,
+    WIDE_TILE,
+    begin_short,
+    dot4_short,
+    end_short,
     float_tile,
     hsum_i,
     i64,
@@ -52,17 +55,18 @@ def read(address, num_bytes):  # type: ignore[no-untyped-def]
 
 @njit("int64(int64, int64)", **OPTIONS)
 def dots(address, repeats):  # type: ignore[no-untyped-def]
-    """8 rows x 64-byte weights: 512 multiply-adds an inner call, all in the first-level cache."""
+    """As many rows as a wide tile has x 64-byte weights of 4 bits, all in the first-level cache."""
     total = load_i(address)
-    for _ in range(repeats):
-        acc = int_tile(float_tile(8))
-        for j in range(16):
-            acc = dot4(acc, load_i(address + 64 * j), address + 4 * j, 64)
-        total = total + sum_tile(acc)
+    for i in range(repeats):
+        at = address + 64 * (i % 16)  # else a compiler need not repeat anything
+        short = begin_short(int_tile(float_tile(WIDE_TILE)))
+        for j in range(8):
+            short = dot4_short(short, load_i(at + 64 * j), at + 4 * j, 64)
+        total = total + sum_tile(end_short(int_tile(float_tile(WIDE_TILE)), short))
     return i64(hsum_i(total))
 
 
-@njit("int64(int64, int64)", **OPTIONS)
+@njit(**OPTIONS)  # compiled when called: only hosts with AMX can
 def products(address, repeats):  # type: ignore[no-untyped-def]
     """Two tiles of 16 x 16 x 64 a turn, loaded anew from the first-level cache: 32768 multiply-adds."""
     configure_tiles(address + 4096, 16, 64)
@@ -101,7 +105,7 @@ def measure(threads: int, num_bytes: int = 192 << 20, repeats: int = 200_000) ->
     return Ceiling(
         threads,
         round(share * threads / reading / 1e9, 1),
-        round(16 * 512 * repeats * threads / counting / 1e9, 1),
+        round(8 * 64 * WIDE_TILE * repeats * threads / counting / 1e9, 1),
         amx,
     )
 
