@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from numba import types
 from numba.extending import intrinsic, models, overload, overload_attribute, register_model
 
-from kernels.cpu.simd import OPTIONS
+from kernels.cpu.simd import OPTIONS, words_in_short
 
 LANES = 16
 
@@ -27,14 +27,16 @@ class Format:
     """block_len: columns in a block; file_bytes: of one row's block as read; packed_bytes: of 16 rows'.
 
     activations: what the matmul multiplies with, "q8" (int8 per 32 values, layout.ACT_BLOCK) or "f32".
-    run_len: columns that share a scale. zero: which unsigned value of an unpacked weight stands for 0,
-    a power of two or 0. has_least: whether scaled sums of activations are added (a value's minimum).
+    bits: of an unpacked weight, which is unsigned. run_len: columns that share a scale. zero: which of its
+    values stands for 0, a power of two or 0. has_least: whether scaled sums of activations are added (a
+    value's minimum).
     """
 
     name: str
     block_len: int
     file_bytes: int
     packed_bytes: int
+    bits: int = 8
     activations: str = "q8"
     run_len: int = 32
     zero: int = 0
@@ -46,9 +48,9 @@ class Format:
         return self.zero.bit_length() - 1
 
     @property
-    def needs_eight_bits(self):
-        """Whether unpacked weights may exceed 127."""
-        return self.zero == 128
+    def words_in_short(self):
+        """How many 4-byte words of weights go into a short sum."""
+        return words_in_short(self.bits)
 
     def group_bytes(self, k):
         return k // self.block_len * self.packed_bytes
@@ -135,6 +137,7 @@ for _name in (
     "zero",
     "zero_shift",
     "has_least",
-    "needs_eight_bits",
+    "bits",
+    "words_in_short",
 ):
     _size(_name)

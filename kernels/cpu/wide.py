@@ -26,8 +26,10 @@ from kernels.cpu.simd import (
     add_scaled,
     add_scaled_dots,
     add_tile,
-    dot4,
-    dot4_wide,
+    begin_short,
+    dot4_eight,
+    dot4_short,
+    end_short,
     float_tile,
     i32,
     i64,
@@ -38,6 +40,7 @@ from kernels.cpu.simd import (
     load_f,
     load_i,
     offset_tile,
+    start_eight,
     store1_i32,
     store_i,
     store_tile,
@@ -127,15 +130,24 @@ def _field(block, field):
 
 @inline_part
 def _dots(fmt, acc, lines, first, end, block):
-    for j in range(first, end):
-        w, x = load_i(lines + 64 * j), _field(block, _VALUES + j)
-        acc = dot4_wide(acc, w, x, _ROW) if fmt.needs_eight_bits else dot4(acc, w, x, _ROW)
+    """acc plus lines [first, end): unrolled, words_in_short at a time."""
+    if fmt.bits == 8:
+        for j in range(first, end):
+            acc = dot4_eight(acc, load_i(lines + 64 * j), _field(block, _VALUES + j), _ROW)
+        return acc
+    for start in range(first, end, fmt.words_in_short):
+        short = begin_short(acc)
+        for j in range(start, min(start + fmt.words_in_short, end)):
+            short = dot4_short(short, load_i(lines + 64 * j), _field(block, _VALUES + j), _ROW)
+        acc = end_short(acc, short)
     return acc
 
 
 @inline_part
 def _start(fmt, f, sums):
     """Minus the zero point times the sum of the activations."""
+    if fmt.bits == 8:
+        return start_eight(f, sums, _ROW)
     return offset_tile(f, sums, _ROW, i32(fmt.zero_shift)) if fmt.zero else int_tile(f)
 
 

@@ -21,7 +21,7 @@ from kernels.cpu.repack import repack
 from kernels.cpu.simd import (
     add_scaled_dots,
     define_lookup,
-    dot4_wide,
+    dot4_eight,
     f32,
     high_nibbles,
     i32,
@@ -35,7 +35,7 @@ from kernels.cpu.simd import (
     load_i,
     load_i8_f,
     low_nibbles,
-    offset_tile,
+    start_eight,
     store1_f32,
     store1_u8,
     store1_u16,
@@ -58,11 +58,11 @@ IQ4_XS = Format("IQ4_XS", 256, 136, _BYTES_XS, zero=128)
 @inline_part
 def _add_block(f, scale, lines, x, nsum, xd, stride):
     """f += a block of 32, given its lines and activations."""
-    acc = offset_tile(f, nsum, stride, i32(7))  # -128 * sum
+    acc = start_eight(f, nsum, stride)
     for j in range(4):
         v = load_i(lines + 64 * j)
-        acc = dot4_wide(acc, _steps_plus_128(low_nibbles(v)), x + 4 * j, stride)
-        acc = dot4_wide(acc, _steps_plus_128(high_nibbles(v)), x + 16 + 4 * j, stride)
+        acc = dot4_eight(acc, _steps_plus_128(low_nibbles(v)), x + 4 * j, stride)
+        acc = dot4_eight(acc, _steps_plus_128(high_nibbles(v)), x + 16 + 4 * j, stride)
     return add_scaled_dots(f, acc, scale, xd, stride)
 
 

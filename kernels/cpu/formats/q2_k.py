@@ -16,7 +16,9 @@ from kernels.cpu.matmul import matmul
 from kernels.cpu.repack import repack
 from kernels.cpu.simd import (
     add_scaled_dots,
-    dot4,
+    begin_short,
+    dot4_short,
+    end_short,
     f32,
     i32,
     inline_part,
@@ -38,15 +40,17 @@ from kernels.cpu.weight_format import Format, marker
 
 _SCALES, _LINES = 64, 64 + 256  # offsets in a packed superblock
 _BYTES = _LINES + 16 * 64
-Q2_K = Format("Q2_K", 256, 84, _BYTES)
+Q2_K = Format("Q2_K", 256, 84, _BYTES, bits=2)
 
 
 @inline_part
 def _add_run(f, p, run, lines, shift, x, nsum, xd, stride):
     """f += run (of 16 values) of the superblock at p, given its lines and activations."""
     acc = int_tile(f)
+    short = begin_short(acc)
     for j in range(4):
-        acc = dot4(acc, pairs_at(load_i(lines + 64 * j), shift), x + 4 * j, stride)
+        short = dot4_short(short, pairs_at(load_i(lines + 64 * j), shift), x + 4 * j, stride)
+    acc = end_short(acc, short)
     scales = p + _SCALES + 16 * run
     f = add_scaled_dots(f, acc, load_f16(p) * load_u4_f(scales, i32(0)), xd, stride)
     minus_sums = offset_tile(f, nsum, stride, i32(0))

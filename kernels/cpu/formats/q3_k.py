@@ -16,8 +16,10 @@ from kernels.cpu.matmul import matmul
 from kernels.cpu.repack import repack
 from kernels.cpu.simd import (
     add_scaled_dots,
+    begin_short,
     bit_to_2,
-    dot4,
+    dot4_short,
+    end_short,
     f32,
     i32,
     inline_part,
@@ -39,17 +41,19 @@ from kernels.cpu.weight_format import Format, marker
 
 _SCALES, _THIRDS, _LINES = 32, 32 + 256, 32 + 256 + 512  # offsets in a packed superblock
 _BYTES = _LINES + 16 * 64
-Q3_K = Format("Q3_K", 256, 110, _BYTES)
+Q3_K = Format("Q3_K", 256, 110, _BYTES, bits=3)
 
 
 @inline_part
 def _add_run(f, scale, lines, thirds, s, x, nsum, xd, stride):
     """f += 16 values (one scale) of block s of a superblock, given their lines and activations."""
     acc = offset_tile(f, nsum, stride, i32(2))  # -4 * sum
+    short = begin_short(acc)
     for j in range(4):
         v = pairs_at(load_i(lines + 64 * j), i32(2 * (s % 4)))
         v = v | bit_to_2(load_i(thirds + 64 * j), i32(s))
-        acc = dot4(acc, v, x + 4 * j, stride)
+        short = dot4_short(short, v, x + 4 * j, stride)
+    acc = end_short(acc, short)
     return add_scaled_dots(f, acc, scale, xd, stride)
 
 

@@ -16,7 +16,9 @@ from kernels.cpu.repack import repack
 from kernels.cpu.simd import (
     add_scaled,
     add_scaled_dots,
-    dot4,
+    begin_short,
+    dot4_short,
+    end_short,
     f32,
     high_nibbles,
     i32,
@@ -38,17 +40,18 @@ from kernels.cpu.weight_format import Format, marker
 from kernels.cpu.wide import LEAST, SCALE, UNPACKED_BYTES, put_weights
 
 _BYTES_0, _BYTES_1 = 32 + 4 * 64, 64 + 4 * 64
-Q4_0 = Format("Q4_0", 32, 18, _BYTES_0, zero=8)
-Q4_1 = Format("Q4_1", 32, 20, _BYTES_1, has_least=True)
+Q4_0 = Format("Q4_0", 32, 18, _BYTES_0, bits=4, zero=8)
+Q4_1 = Format("Q4_1", 32, 20, _BYTES_1, bits=4, has_least=True)
 
 
 @inline_part
 def _dots(acc, lines, x, stride):
+    short = begin_short(acc)
     for j in range(4):
         v = load_i(lines + 64 * j)
-        acc = dot4(acc, low_nibbles(v), x + 4 * j, stride)
-        acc = dot4(acc, high_nibbles(v), x + 16 + 4 * j, stride)
-    return acc
+        short = dot4_short(short, low_nibbles(v), x + 4 * j, stride)
+        short = dot4_short(short, high_nibbles(v), x + 16 + 4 * j, stride)
+    return end_short(acc, short)
 
 
 @kernel_part

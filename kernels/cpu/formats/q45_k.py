@@ -18,8 +18,10 @@ from kernels.cpu.repack import repack
 from kernels.cpu.simd import (
     add_scaled,
     add_scaled_dots,
+    begin_short,
     bit_to_4,
-    dot4,
+    dot4_short,
+    end_short,
     f32,
     high_nibbles,
     i32,
@@ -44,8 +46,8 @@ from kernels.cpu.wide import LEAST, SCALE, UNPACKED_BYTES, put_weights
 
 _SCALES, _LINES = 64, 64 + 256  # offsets in a packed superblock
 _BYTES_4, _BYTES_5 = _LINES + 32 * 64, _LINES + 40 * 64
-Q4_K = Format("Q4_K", 256, 144, _BYTES_4, has_least=True)
-Q5_K = Format("Q5_K", 256, 176, _BYTES_5, has_least=True)
+Q4_K = Format("Q4_K", 256, 144, _BYTES_4, bits=4, has_least=True)
+Q5_K = Format("Q5_K", 256, 176, _BYTES_5, bits=5, has_least=True)
 
 
 @inline_part
@@ -63,14 +65,15 @@ def _tile_4(f, w, x, stride, k):
     for pair in range(nb // 2):
         p, s, b = w + _BYTES_4 * (pair // 4), 2 * (pair % 4), 2 * pair
         lines = p + _LINES + 256 * s
-        acc = int_tile(f)
+        xb, acc = x + 32 * b, int_tile(f)
+        short = begin_short(acc)
         for j in range(8):
-            acc = dot4(acc, low_nibbles(load_i(lines + 64 * j)), x + 32 * b + 4 * j, stride)
-        f = _add_block(f, acc, p, s, x, b, nb, stride)
-        acc = int_tile(f)
+            short = dot4_short(short, low_nibbles(load_i(lines + 64 * j)), xb + 4 * j, stride)
+        f = _add_block(f, end_short(acc, short), p, s, x, b, nb, stride)
+        short = begin_short(acc)
         for j in range(8):
-            acc = dot4(acc, high_nibbles(load_i(lines + 64 * j)), x + 32 * b + 32 + 4 * j, stride)
-        f = _add_block(f, acc, p, s + 1, x, b + 1, nb, stride)
+            short = dot4_short(short, high_nibbles(load_i(lines + 64 * j)), xb + 32 + 4 * j, stride)
+        f = _add_block(f, end_short(acc, short), p, s + 1, x, b + 1, nb, stride)
     return f
 
 
@@ -80,16 +83,23 @@ def _tile_5(f, w, x, stride, k):
     for pair in range(nb // 2):
         p, s, b = w + _BYTES_5 * (pair // 4), 2 * (pair % 4), 2 * pair
         fifths, lines = p + _LINES, p + _LINES + 512 + 256 * s
-        acc = int_tile(f)
-        for j in range(8):
-            v, u = low_nibbles(load_i(lines + 64 * j)), bit_to_4(load_i(fifths + 64 * j), i32(s))
-            acc = dot4(acc, v | u, x + 32 * b + 4 * j, stride)
+        xb, acc = x + 32 * b, int_tile(f)
+        for start in range(0, 8, 4):
+            short = begin_short(acc)
+            for j in range(start, start + 4):
+                v = low_nibbles(load_i(lines + 64 * j))
+                u = bit_to_4(load_i(fifths + 64 * j), i32(s))
+                short = dot4_short(short, v | u, xb + 4 * j, stride)
+            acc = end_short(acc, short)
         f = _add_block(f, acc, p, s, x, b, nb, stride)
         acc = int_tile(f)
-        for j in range(8):
-            v = high_nibbles(load_i(lines + 64 * j))
-            u = bit_to_4(load_i(fifths + 64 * j), i32(s + 1))
-            acc = dot4(acc, v | u, x + 32 * b + 32 + 4 * j, stride)
+        for start in range(0, 8, 4):
+            short = begin_short(acc)
+            for j in range(start, start + 4):
+                v = high_nibbles(load_i(lines + 64 * j))
+                u = bit_to_4(load_i(fifths + 64 * j), i32(s + 1))
+                short = dot4_short(short, v | u, xb + 32 + 4 * j, stride)
+            acc = end_short(acc, short)
         f = _add_block(f, acc, p, s + 1, x, b + 1, nb, stride)
     return f
 

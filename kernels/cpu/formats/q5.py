@@ -18,8 +18,10 @@ from kernels.cpu.repack import repack
 from kernels.cpu.simd import (
     add_scaled,
     add_scaled_dots,
+    begin_short,
     bit_to_4,
-    dot4,
+    dot4_short,
+    end_short,
     f32,
     high_nibbles,
     i32,
@@ -43,18 +45,22 @@ from kernels.cpu.weight_format import Format, marker
 from kernels.cpu.wide import LEAST, SCALE, UNPACKED_BYTES, put_weights
 
 _BYTES_0, _BYTES_1 = 32 + 5 * 64, 64 + 5 * 64
-Q5_0 = Format("Q5_0", 32, 22, _BYTES_0, zero=16)
-Q5_1 = Format("Q5_1", 32, 24, _BYTES_1, has_least=True)
+Q5_0 = Format("Q5_0", 32, 22, _BYTES_0, bits=5, zero=16)
+Q5_1 = Format("Q5_1", 32, 24, _BYTES_1, bits=5, has_least=True)
 
 
 @inline_part
 def _dots(acc, lines, x, stride):
     """lines: the line of fifth bits, then four of nibbles."""
     fifths = load_i(lines)
-    for j in range(4):
-        v = load_i(lines + 64 + 64 * j)
-        acc = dot4(acc, low_nibbles(v) | bit_to_4(fifths, i32(j)), x + 4 * j, stride)
-        acc = dot4(acc, high_nibbles(v) | bit_to_4(fifths, i32(j + 4)), x + 16 + 4 * j, stride)
+    for start in range(0, 4, 2):
+        short = begin_short(acc)
+        for j in range(start, start + 2):
+            v, low, high = load_i(lines + 64 + 64 * j), i32(j), i32(j + 4)
+            short = dot4_short(short, low_nibbles(v) | bit_to_4(fifths, low), x + 4 * j, stride)
+            xh = x + 16 + 4 * j
+            short = dot4_short(short, high_nibbles(v) | bit_to_4(fifths, high), xh, stride)
+        acc = end_short(acc, short)
     return acc
 
 

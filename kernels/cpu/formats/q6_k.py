@@ -17,7 +17,9 @@ from kernels.cpu.matmul import matmul
 from kernels.cpu.repack import repack
 from kernels.cpu.simd import (
     add_scaled_dots,
-    dot4,
+    begin_short,
+    dot4_short,
+    end_short,
     f32,
     i32,
     inline_part,
@@ -43,17 +45,20 @@ from kernels.cpu.wide import SCALE, UNPACKED_BYTES, put_weights
 _SCALES, _LINES = 32, 32 + 256  # offsets in a packed superblock
 _HALF = 24 * 64
 _BYTES = _LINES + 2 * _HALF
-Q6_K = Format("Q6_K", 256, 210, _BYTES, run_len=16, zero=32)
+Q6_K = Format("Q6_K", 256, 210, _BYTES, bits=6, run_len=16, zero=32)
 
 
 @inline_part
 def _add_run(f, scale, low, upper, s, x, nsum, d, stride):
     """f += a run of 16 values (one scale) of block s of a half, given the run's lines and activations."""
     acc = offset_tile(f, nsum, stride, i32(5))  # -32 * sum
-    for j in range(4):
-        v = nibbles_at(load_i(low + 64 * j), i32(4 * (s // 2)))
-        v = v | pair_to_4(load_i(upper + 64 * j), i32(2 * s))
-        acc = dot4(acc, v, x + 4 * j, stride)
+    for start in range(0, 4, 2):
+        short = begin_short(acc)
+        for j in range(start, start + 2):
+            v = nibbles_at(load_i(low + 64 * j), i32(4 * (s // 2)))
+            v = v | pair_to_4(load_i(upper + 64 * j), i32(2 * s))
+            short = dot4_short(short, v, x + 4 * j, stride)
+        acc = end_short(acc, short)
     return add_scaled_dots(f, acc, scale, d, stride)
 
 

@@ -11,7 +11,7 @@ from kernels.cpu.matmul import matmul
 from kernels.cpu.repack import repack
 from kernels.cpu.simd import (
     add_scaled_dots,
-    dot4_wide,
+    dot4_eight,
     f32,
     i32,
     kernel_part,
@@ -21,7 +21,7 @@ from kernels.cpu.simd import (
     load1_u16,
     load_f16,
     load_i,
-    offset_tile,
+    start_eight,
     store1_f32,
     store1_i32,
     store1_u16,
@@ -41,9 +41,9 @@ def _tile(f, w, x, stride, k):
     nb = k // 32
     for b in range(nb):
         p, xb = w + _BYTES * b, x + 32 * b
-        acc = offset_tile(f, x + ACT_NSUM * nb + 4 * b, stride, i32(7))  # -128 * sum
+        acc = start_eight(f, x + ACT_NSUM * nb + 4 * b, stride)
         for j in range(8):
-            acc = dot4_wide(acc, load_i(p + 32 + 64 * j), xb + 4 * j, stride)
+            acc = dot4_eight(acc, load_i(p + 32 + 64 * j), xb + 4 * j, stride)
         f = add_scaled_dots(f, acc, load_f16(p), x + ACT_D * nb + 4 * b, stride)
     return f
 

@@ -1,6 +1,6 @@
 """SIMD for numba: what kernels are written in. Re-exports the vocabulary; owns nothing itself."""
 
-from kernels.cpu.simd.dots import HAS_AMX, MAX_TILE, WIDE_TILE
+from kernels.cpu.simd.dots import HAS_AMX, MAX_TILE, WIDE_TILE, words_in_short
 from kernels.cpu.simd.lookup import define_lookup
 from kernels.cpu.simd.scalars import (
     as_f64,
@@ -36,11 +36,14 @@ from kernels.cpu.simd.tiles import (
     add_scaled_pair,
     add_tile,
     add_tiles,
-    dot4,
-    dot4_wide,
+    begin_short,
+    dot4_eight,
+    dot4_short,
+    end_short,
     float_tile,
     int_tile,
     offset_tile,
+    start_eight,
     store_pairs,
     store_tile,
     sum_tile,
@@ -101,15 +104,17 @@ __all__ = [
     "as_f64",
     "atomic_add",
     "atomic_load",
+    "begin_short",
     "bit_to_2",
     "bit_to_4",
     "bits_as_f32",
     "call_kernel",
     "cycles",
     "define_lookup",
-    "dot4",
-    "dot4_wide",
+    "dot4_eight",
+    "dot4_short",
     "driver",
+    "end_short",
     "f32",
     "f64",
     "float_tile",
@@ -154,6 +159,7 @@ __all__ = [
     "scatter_i8",
     "splat",
     "splat_load",
+    "start_eight",
     "store1_f16",
     "store1_f32",
     "store1_i32",
@@ -174,5 +180,6 @@ __all__ = [
     "vexp2",
     "vmax",
     "vmin",
+    "words_in_short",
     "zeros",
 ]

@@ -11,7 +11,13 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from kernels.cpu.simd.dots import emit_dot4
+from kernels.cpu.simd.dots import (
+    HAS_SIGNED_EIGHT,
+    emit_begin_short,
+    emit_dot4_eight,
+    emit_dot4_short,
+    emit_end_short,
+)
 from kernels.cpu.simd.types import (
     F32V,
     I32,
@@ -49,30 +55,42 @@ def int_tile(tyctx, like):
     return t(like), lambda ctx, b, sig, args: ir.Constant(t.llvm, None)
 
 
+def _offsets(b, t, addr, stride, shift):
+    acc = ir.Constant(t.llvm, ir.Undefined)
+    for m in range(t.m):
+        v = b.shl(b.load(pointer(b, _row(b, addr, stride, m), I32), align=4), shift)
+        acc = b.insert_value(acc, broadcast(b, v, I32V), m)
+    return acc
+
+
 @intrinsic
 def offset_tile(tyctx, like, addr, stride, shift):
     """acc[m] = int at row m << shift: minus the sum of the activations, times a format's zero point."""
     t = Tile(i32x16, like.m)
+    return t(like, i64, i64, i32), lambda ctx, b, sig, args: _offsets(b, t, *args[1:])
+
+
+@intrinsic
+def start_eight(tyctx, like, addr, stride):
+    """Where sums of weights of 8 bits start, whose zero is 128: given minus the sum at row m."""
+    t = Tile(i32x16, like.m)
 
     def codegen(ctx, b, sig, args):
-        _, addr, stride, shift = args
-        acc = ir.Constant(t.llvm, ir.Undefined)
-        for m in range(t.m):
-            v = b.shl(b.load(pointer(b, _row(b, addr, stride, m), I32), align=4), shift)
-            acc = b.insert_value(acc, broadcast(b, v, I32V), m)
-        return acc
+        if HAS_SIGNED_EIGHT:
+            return ir.Constant(t.llvm, None)
+        return _offsets(b, t, args[1], args[2], ir.Constant(I32, 7))
 
-    return t(like, i64, i64, i32), codegen
+    return t(like, i64, i64), codegen
 
 
-def _dot4(wide):
+def _define_dot4(emit):
     @intrinsic
     def dot(tyctx, acc, weights, addr, stride):
         def codegen(ctx, b, sig, args):
             acc, w, addr, stride = args
             for m in range(sig.return_type.m):
                 x = broadcast_load(b, _row(b, addr, stride, m), I32V)
-                acc = b.insert_value(acc, emit_dot4(b, b.extract_value(acc, m), w, x, wide), m)
+                acc = b.insert_value(acc, emit(b, b.extract_value(acc, m), w, x), m)
             return acc
 
         return acc(acc, i32x16, i64, i64), codegen
@@ -80,9 +98,36 @@ def _dot4(wide):
     return dot
 
 
-# acc[m][lane] += sum of 4 bytes: unsigned weights[lane] x signed activations at row m.
-dot4 = _dot4(wide=False)  # weights of up to 7 bits
-dot4_wide = _dot4(wide=True)  # weights of 8 bits
+# acc[m][lane] += sum of 4 bytes: weights[lane] x signed activations at row m.
+dot4_eight = _define_dot4(emit_dot4_eight)  # of 8 bits; acc comes from start_eight
+dot4_short = _define_dot4(emit_dot4_short)  # of up to 7 bits; acc is short, see below
+
+
+@intrinsic
+def begin_short(tyctx, acc):
+    """Short sums on top of acc: words_in_short words may be added by dot4_short, then end_short."""
+
+    def codegen(ctx, b, sig, args):
+        short = args[0]
+        for m in range(acc.m):
+            short = b.insert_value(short, emit_begin_short(b, b.extract_value(args[0], m)), m)
+        return short
+
+    return acc(acc), codegen
+
+
+@intrinsic
+def end_short(tyctx, acc, short):
+    """acc with the short sums added."""
+
+    def codegen(ctx, b, sig, args):
+        out = args[0]
+        for m in range(acc.m):
+            parts = (b.extract_value(tile, m) for tile in args)
+            out = b.insert_value(out, emit_end_short(b, *parts), m)
+        return out
+
+    return acc(acc, acc), codegen
 
 
 @intrinsic
