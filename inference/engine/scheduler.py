@@ -6,6 +6,10 @@ later, so the oldest always gets on. Whoever sits is older than whoever waits. F
 and outlive their sequence, and whoever begins with the same tokens goes on from there. A sequence
 whose reader is behind is parked as soon as somebody wants its slot or pages, and returns like one
 preempted. Knows no thread, no stream and no array; the worker's lock guards it.
+
+Where a step may be in flight while the next is planned, a sequence is in one of them at most, and keeps
+slot and pages until the step is over, unless it ends. Then others may have its pages at once: steps read
+and write in the order they were started.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ from inference.engine.pressure import Pressure, no_pressure
 from inference.engine.sequence import State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from inference.engine.config import EngineConfig
     from inference.engine.pressure import PressureReading
@@ -56,6 +60,10 @@ class StepPlan:
         return self.prompt is not None and self.end == self.prompt.prefill_len
 
     @property
+    def sequences(self) -> tuple[Sequence, ...]:
+        return self.decodes if self.prompt is None else (*self.decodes, self.prompt)
+
+    @property
     def wanting_logits(self) -> tuple[Sequence, ...]:
         """In the order of their rows."""
         if self.prompt is not None and self.ends_prompt:
@@ -70,9 +78,11 @@ class Scheduler:
         counts: WorkerCounts,
         pressure: PressureReading = no_pressure,
         clock: Callable[[], float] = time.monotonic,
+        num_in_flight: int = 1,
     ) -> None:
+        """num_in_flight: steps that share the decoding sequences among them."""
         self._config, self._counts, self._pressure = config, counts, pressure
-        self._clock = clock
+        self._clock, self._num_in_flight = clock, num_in_flight
         self._queue: deque[Sequence] = deque()  # the preempted first
         self._parked: list[Sequence] = []  # without a slot until their readers catch up
         self._seated: list[Sequence] = []  # oldest first
@@ -127,7 +137,7 @@ class Scheduler:
             self._check_queue()
 
     def _check_queue(self) -> None:
-        # The place of one that may be parked is as good as free, once the step in flight is over.
+        # The place of one that may be parked is as good as free, once its step is over.
         num_places = self._config.queue_depth + len(self._parkable())
         if sum(not s.was_preempted for s in self._queue) < num_places:
             return
@@ -169,14 +179,17 @@ class Scheduler:
         elif num_tokens <= MAX_UNREAD // 2:
             sequence.is_paused = False
 
-    def plan(self) -> StepPlan | None:
-        """The next step; None when there is nothing to do. No step is in flight."""
+    def plan(self, in_flight: Collection[Sequence] = ()) -> StepPlan | None:
+        """The next step, without those `in_flight`; None when there is nothing to do."""
         self._move_up()
-        while self._queue and self._may_enter(self._queue[0]) and self._park_one():
+        while self._queue and self._may_enter(self._queue[0]) and self._park_one(in_flight):
             self._move_up()
-        self._grow()
-        decodes = tuple(s for s in self._seated if s.is_decoding)
-        if not self._prompts:
+        self._grow(in_flight)
+        decoding = [s for s in self._seated if s.is_decoding]
+        ready = [s for s in decoding if s not in in_flight and not s.needs_page]
+        # As many as the other steps have: dies that work one after the other are then equally busy.
+        decodes = tuple(ready[: -(-len(decoding) // self._num_in_flight)])
+        if not self._prompts or self._prompts[0] in in_flight:
             return StepPlan(decodes) if decodes else None
         prompt = self._prompts[0]
         self._resume(prompt)  # again: what was computed since it took its slot may be of use
@@ -257,22 +270,28 @@ class Scheduler:
     def _is_cached(self, sequence: Sequence) -> bool:
         return self._config.prefix_cache and sequence.request.use_prefix_cache
 
-    def _grow(self) -> None:
+    def _grow(self, in_flight: Collection[Sequence]) -> None:
         """A page for every decoding sequence that starts one, oldest first."""
         for sequence in tuple(self._seated):
-            while sequence.is_decoding and sequence.needs_page:
-                if self.pages.num_available() == 0 and self._yield_pages():
-                    continue
+            while sequence.is_decoding and sequence.needs_page and sequence not in in_flight:
+                if self.pages.num_available() == 0:
+                    if self._yield_pages(in_flight):
+                        continue
+                    if in_flight:
+                        break  # it has a row once the youngest is back, and can give way
                 self._publish(sequence)
                 sequence.pages += self.pages.take(1)
 
-    def _yield_pages(self) -> bool:
-        """Somebody gives up what it holds: one that is behind, else the youngest, unless it is alone."""
-        if self._park_one():
+    def _yield_pages(self, in_flight: Collection[Sequence]) -> bool:
+        """Somebody gives up what it holds: one that is behind, else the youngest.
+
+        Nobody does where one is alone, or the youngest in flight: an older one does not give way to it.
+        """
+        if self._park_one(in_flight):
             return True
-        if len(self._seated) == 1:
-            return False
         youngest = self._seated[-1]
+        if len(self._seated) == 1 or youngest in in_flight:
+            return False
         self._unseat(youngest)
         youngest.preempt()
         youngest.num_preempted += 1
@@ -280,9 +299,9 @@ class Scheduler:
         self._counts.num_preempted += 1
         return True
 
-    def _park_one(self) -> bool:
+    def _park_one(self, in_flight: Collection[Sequence]) -> bool:
         """The youngest of those in a slot whose readers are behind waits without it, if there is one."""
-        parkable = self._parkable()
+        parkable = [s for s in self._parkable() if s not in in_flight]
         if not parkable:
             return False
         parked = parkable[-1]

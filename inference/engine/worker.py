@@ -1,17 +1,18 @@
 """One replica's worker: the thread that runs its steps, and the door through which requests enter.
 
 Owns the lock that guards queue, slots, pages and streams; it is held for bookkeeping only, never in
-a step or while sampling, so that submitting, reading and aborting do not wait for the model. Knows
-no text, no HTTP and no event loop of its own.
+a step or while sampling, so that submitting, reading and aborting do not wait for the model. Where the
+executor takes several steps it starts the next one before it waits for the oldest. Knows no text, no HTTP
+and no event loop of its own.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import threading
 import time
 from collections import deque
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from accel.backend import PAGE_LEN
@@ -52,6 +53,15 @@ _HELD_CHECK_S = 0.25
 _FAILED = "The model failed while it was generating. Please retry the request."
 
 
+@dataclass(eq=False)
+class _StepInFlight:
+    """Started, not finished. start_s: in the executor's `start`; the rest of its time is in `finish`."""
+
+    plan: StepPlan
+    plan_s: float = 0.0
+    start_s: float = 0.0
+
+
 class Worker:
     """Runs one executor. The caller keeps the executor and closes it after `close` returned."""
 
@@ -79,11 +89,11 @@ class Worker:
         self._work = threading.Condition(self._lock)  # something to do for the worker thread
         self._arrived = threading.Condition(self._lock)  # something to read in some stream
         self._counts = WorkerCounts()
-        self._scheduler = Scheduler(config, self._counts, pressure, clock)
+        self._scheduler = self._new_scheduler()
         self._arrays = BatchArrays(config)
         self._sampler = Sampler(vocab_size, config.max_logit_rows)
         self._given_up: deque[tuple[Sequence, int]] = deque()  # and tokens of it read in vain
-        self._stepping: tuple[Sequence, ...] = ()  # those the step in flight gives a token
+        self._in_flight: deque[_StepInFlight] = deque()  # oldest first
         self._waiters: list[Waiter] = []  # readers to wake before the next step
         self._closed_why: str | None = None
         self._thread = threading.Thread(target=self._run, name=f"worker-{name}", daemon=True)
@@ -131,7 +141,7 @@ class Worker:
                 raise
 
     def close(self, message: str) -> None:
-        """End every sequence with ERROR and `message`, then stop; waits for the step in flight.
+        """End every sequence with ERROR and `message`, then stop; waits for steps in flight.
 
         Readers of those still in the queue get ReplicaClosed.
 
@@ -155,7 +165,7 @@ class Worker:
                 num_pages_evicted=pages.num_evicted,
                 pressure=self._pressure(),
                 page_len=PAGE_LEN,
-                counts=dataclasses.replace(self._counts),
+                counts=replace(self._counts),
             )
 
     def _run(self) -> None:
@@ -179,7 +189,7 @@ class Worker:
                 sequence.leave()
                 self._tell(sequence, Finish(FinishReason.ERROR, message), error)
             # Fresh books: after a failure the old ones may be what is wrong.
-            self._scheduler = Scheduler(self._config, self._counts, self._pressure, self._clock)
+            self._scheduler = self._new_scheduler()
             self._work.notify()
             waiters = self._take_waiters()
         wake(waiters)
@@ -190,44 +200,58 @@ class Worker:
             with self._lock:
                 self._abort_given_up()
                 self._end_expired()
-                if self._closed_why is not None:
+                if self._closed_why is not None and not self._in_flight:
                     return
-                plan = self._scheduler.plan()
-                if plan is None and not self._waiters:
+                plan = self._plan()
+                if plan is None and not self._in_flight and not self._waiters:
                     held = self._scheduler.num_queued > 0
                     self._work.wait(_HELD_CHECK_S if held else None)
                     continue
-                batch = None if plan is None else self._arrays.fill(plan)
-                self._stepping = () if plan is None else plan.wanting_logits
+                batch = None
+                if plan is not None:
+                    batch = self._arrays.fill(plan)
+                    self._in_flight.append(_StepInFlight(plan))
                 waiters = self._take_waiters()
             # Woken here, readers get the GIL while the step below runs without it.
             wake(waiters)
-            if plan is not None and batch is not None:
+            if batch is not None:
                 started_s = self._clock()
                 self._executor.start(batch)
-                logits = self._executor.finish()
-                stepped_s = self._clock()
-                wanting = plan.wanting_logits
-                tokens = self._sampler.choose(logits, wanting) if wanting else []
-                sampled_s = self._clock()
-                with self._lock:
-                    self._commit(plan, tokens, stepped_s - started_s, sampled_s)
-                    num_queued = self._scheduler.num_queued
-                    num_pages = self._scheduler.pages.num_available()
-                if self._on_step is not None:
-                    self._on_step(
-                        StepTiming(
-                            number=self._counts.num_steps,
-                            num_decodes=len(plan.decodes),
-                            num_prompt_tokens=plan.end - plan.start,
-                            num_queued=num_queued,
-                            num_pages_available=num_pages,
-                            plan_s=started_s - planning_at_s,
-                            step_s=stepped_s - started_s,
-                            sample_s=sampled_s - stepped_s,
-                            commit_s=self._clock() - sampled_s,
-                        )
-                    )
+                step = self._in_flight[-1]
+                step.plan_s, step.start_s = started_s - planning_at_s, self._clock() - started_s
+            is_full = len(self._in_flight) == self._executor.num_in_flight
+            if is_full or (batch is None and self._in_flight):
+                self._finish_step(self._in_flight[0])
+
+    def _finish_step(self, step: _StepInFlight) -> None:
+        """Wait for the oldest step in flight and take its tokens."""
+        plan = step.plan
+        waiting_at_s = self._clock()
+        logits = self._executor.finish()
+        finished_s = self._clock()
+        step_s = step.start_s + finished_s - waiting_at_s
+        wanting = plan.wanting_logits
+        tokens = self._sampler.choose(logits, wanting) if wanting else []
+        sampled_s = self._clock()
+        with self._lock:
+            self._in_flight.popleft()
+            self._commit(plan, tokens, step_s, sampled_s)
+            num_queued = self._scheduler.num_queued
+            num_pages = self._scheduler.pages.num_available()
+        if self._on_step is not None:
+            self._on_step(
+                StepTiming(
+                    number=self._counts.num_steps,
+                    num_decodes=len(plan.decodes),
+                    num_prompt_tokens=plan.end - plan.start,
+                    num_queued=num_queued,
+                    num_pages_available=num_pages,
+                    plan_s=step.plan_s,
+                    step_s=step_s,
+                    sample_s=sampled_s - finished_s,
+                    commit_s=self._clock() - sampled_s,
+                )
+            )
 
     def _give_up(self, sequence: Sequence, num_unused: int) -> None:
         """Abort, from any thread.
@@ -245,7 +269,16 @@ class Worker:
                 self._lock.release()
             wake(waiters)
 
+    def _new_scheduler(self) -> Scheduler:
+        num_in_flight = self._executor.num_in_flight
+        return Scheduler(self._config, self._counts, self._pressure, self._clock, num_in_flight)
+
     # All below are called under the lock.
+
+    def _plan(self) -> StepPlan | None:
+        if self._closed_why is not None:
+            return None
+        return self._scheduler.plan({s for step in self._in_flight for s in step.plan.sequences})
 
     def _taken(self, sequence: Sequence) -> None:
         self._scheduler.unread(sequence, len(sequence.feed.unread))
@@ -255,7 +288,6 @@ class Worker:
         self, plan: StepPlan, tokens: list[Token | SamplingFailed], step_s: float, now_s: float
     ) -> None:
         """Take a step's tokens, except those of sequences that were ended meanwhile."""
-        self._stepping = ()
         self._counts.num_steps += 1
         self._counts.step_s += step_s
         self._counts.num_prompt_tokens += plan.end - plan.start
@@ -282,7 +314,8 @@ class Worker:
             sequence, num_surplus = self._given_up.popleft()
             num_surplus += sequence.feed.drop_unread()
             if sequence.state is not State.FINISHED:
-                if sequence in self._stepping:  # its token is on its way, and nobody will take it
+                if any(sequence in step.plan.wanting_logits for step in self._in_flight):
+                    # Its token is on its way, and nobody will take it.
                     self._counts.num_output_tokens += 1
                     num_surplus += 1
                 self._end(sequence, Finish(FinishReason.ABORTED))

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections import deque
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from accel.backend import PAGE_LEN, MemoryUse
+from accel.backend import PAGE_LEN, MemoryUse, StepBatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     import numpy.typing as npt
 
-    from accel.backend import StepBatch
     from inference.engine.config import EngineConfig
 
 _UNWRITTEN = 0  # no digest in practice
@@ -64,7 +64,11 @@ def greedy_continuation(
 
 
 class FakeExecutor:
-    """`before_step(n)` is called on the worker thread before step n (from 0) and may raise or block."""
+    """A step runs when it is finished: as late as it may.
+
+    `before_step(n)` is called on the worker thread before step n (from 0) is started, `before_finish(n)`
+    before it is finished; both may raise or block.
+    """
 
     def __init__(
         self,
@@ -73,11 +77,15 @@ class FakeExecutor:
         *,
         seed: int = 0,
         before_step: Callable[[int], None] | None = None,
+        before_finish: Callable[[int], None] | None = None,
         change_logits: Callable[[npt.NDArray[np.float32], StepBatch], None] | None = None,
+        num_in_flight: int = 1,
     ) -> None:
         self.vocab_size, self.config, self.seed = vocab_size, config, seed
         self.before_step, self.change_logits = before_step, change_logits
-        self.num_in_flight = 1
+        self.before_finish, self.num_in_flight = before_finish, num_in_flight
+        self.most_in_flight = 0
+        self._in_flight: deque[StepBatch] = deque()
         self.pages = np.zeros((config.num_pages, PAGE_LEN), np.int64)
         self.digests = np.full((config.num_pages, PAGE_LEN), _UNWRITTEN, np.uint64)
         self.rows_of_steps: list[list[tuple[int, int]]] = []  # (slot, position) of each row
@@ -88,6 +96,10 @@ class FakeExecutor:
         return len(self.rows_of_steps)
 
     @property
+    def num_in_flight_now(self) -> int:
+        return len(self._in_flight)
+
+    @property
     def memory(self) -> MemoryUse:
         return MemoryUse(0, self.pages.nbytes, 0)
 
@@ -95,14 +107,20 @@ class FakeExecutor:
         if self.before_step is not None:
             self.before_step(self.num_steps)
         check_batch(batch, self.config)
-        rows = list(zip(batch.slots.tolist(), batch.positions.tolist(), strict=True))
-        self.rows_of_steps.append(rows)
-        self._logits = self._run(batch, rows)
+        slots, positions = batch.slots.tolist(), batch.positions.tolist()
+        self.rows_of_steps.append(list(zip(slots, positions, strict=True)))
+        arrays = (batch.tokens, batch.positions, batch.slots, batch.logit_rows, batch.page_table)
+        self._in_flight.append(StepBatch(*(array.copy() for array in arrays)))
+        self.most_in_flight = max(self.most_in_flight, len(self._in_flight))
+        _must(len(self._in_flight) <= self.num_in_flight, "more steps in flight than it takes")
 
     def finish(self) -> npt.NDArray[np.float32]:
-        return self._logits
+        if self.before_finish is not None:
+            self.before_finish(self.num_steps - len(self._in_flight))
+        return self._run(self._in_flight.popleft())
 
-    def _run(self, batch: StepBatch, rows: list[tuple[int, int]]) -> npt.NDArray[np.float32]:
+    def _run(self, batch: StepBatch) -> npt.NDArray[np.float32]:
+        rows = list(zip(batch.slots.tolist(), batch.positions.tolist(), strict=True))
         for token, (slot, position) in zip(batch.tokens.tolist(), rows, strict=True):
             pages = batch.page_table[slot]
             before = self._digest_at(pages, position - 1) if position else self.seed + 1

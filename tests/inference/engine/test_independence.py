@@ -21,6 +21,8 @@ SAMPLINGS = [
 ]
 ALONE = EngineConfig(context_len=256, num_pages=8, num_slots=1, chunk_len=256)
 
+steps_in_flight = st.integers(1, 2)
+
 some_requests = st.lists(
     st.builds(
         request_of,
@@ -34,9 +36,11 @@ some_requests = st.lists(
 )
 
 
-def run(config, requests, arrivals, aborts=None, see=None):
+def run(config, requests, arrivals, aborts=None, see=None, num_in_flight=1):
     def make_executor(before_step):
-        return FakeExecutor(VOCAB_SIZE, config, before_step=before_step)
+        return FakeExecutor(
+            VOCAB_SIZE, config, before_step=before_step, num_in_flight=num_in_flight
+        )
 
     return run_schedule(make_executor, VOCAB_SIZE, config, requests, arrivals, aborts, see)
 
@@ -53,7 +57,7 @@ def test_neighbours_arrival_chunks_and_aborts_do_not_change_a_sequence(data, req
     )
     arrivals = [data.draw(st.integers(0, 30)) for _ in requests]
     aborts = data.draw(st.dictionaries(st.integers(0, 6), st.integers(1, 25), max_size=3))
-    results = run(config, requests, arrivals, aborts)
+    results = run(config, requests, arrivals, aborts, num_in_flight=data.draw(steps_in_flight))
     for index, (request, tokens) in enumerate(zip(requests, results, strict=True)):
         expected = run(ALONE, [request], [0])[0]
         if index in aborts:  # what was read before; an abort after the finish drops the rest, too
@@ -89,9 +93,10 @@ def alone(sampling_index):
     arrivals=st.lists(st.integers(0, 40), min_size=5, max_size=5),
     sampling=st.sampled_from(SAMPLINGS),
     prefix_cache=st.booleans(),
+    num_in_flight=steps_in_flight,
 )
 def test_a_preempted_sequence_goes_on_as_if_nothing_had_happened(
-    num_slots, num_pages, chunk_len, arrivals, sampling, prefix_cache
+    num_slots, num_pages, chunk_len, arrivals, sampling, prefix_cache, num_in_flight
 ):
     """Each of five sequences grows to nearly the whole memory; random numbers and penalties go on, too."""
     requests = long_requests(sampling)
@@ -103,7 +108,7 @@ def test_a_preempted_sequence_goes_on_as_if_nothing_had_happened(
         prefix_cache=prefix_cache,
     )
     stats = []
-    results = run(config, requests, arrivals, see=stats.append)
+    results = run(config, requests, arrivals, None, stats.append, num_in_flight)
     assert results == alone(SAMPLINGS.index(sampling))
     event(f"preempted {min(stats[0].counts.num_preempted, 3)}")
 
@@ -149,7 +154,7 @@ def test_requests_that_share_beginnings_get_what_they_would_get_alone(data, requ
     arrivals = [data.draw(st.integers(0, 30)) for _ in requests]
     aborts = data.draw(st.dictionaries(st.integers(0, 7), st.integers(1, 40), max_size=2))
     stats = []
-    results = run(config, requests, arrivals, aborts, see=stats.append)
+    results = run(config, requests, arrivals, aborts, stats.append, data.draw(steps_in_flight))
     for index, (request, tokens) in enumerate(zip(requests, results, strict=True)):
         expected = run(ALONE, [request], [0])[0]
         assert tokens == (expected[: len(tokens)] if index in aborts else expected)
