@@ -54,6 +54,7 @@ def bench(
             "ours": ours.started.peak_rss_bytes,
             "peer": peer.started.peak_rss_bytes,
         },
+        "weight_and_kv_bytes": ours.started.weight_and_kv_bytes,
         "cases": rows,
     }
 

@@ -33,7 +33,11 @@ def main(path: str, num_threads: int) -> None:
     replica = load_replica(
         plan, settings, lambda phase, share: None, lambda name, why: sys.exit(why)
     )
-    loaded = Started(time.perf_counter() - started, peak_rss_bytes())
+    loaded = Started(
+        time.perf_counter() - started,
+        peak_rss_bytes(),
+        replica.memory.weight_bytes + replica.memory.kv_bytes,
+    )
     serve_cases(loaded, lambda case: measure(replica.worker, case))
     replica.close("done")
 

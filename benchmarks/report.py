@@ -53,9 +53,18 @@ def run_of(report: dict[str, Any], name: str) -> str:
         lines += [
             "",
             f"Loading takes {load['ours']} s (llama.cpp with a first pass: {load['peer']} s); peak memory"
-            f" {rss['ours'] >> 20} MiB (llama.cpp {rss['peer'] >> 20} MiB), KV memory included.",
+            f" {rss['ours'] >> 20} MiB{_beyond(model)} (llama.cpp {rss['peer'] >> 20} MiB), KV memory"
+            " included.",
         ]
     return "\n".join(lines) + "\n"
+
+
+def _beyond(model: dict[str, Any]) -> str:
+    """How much of the peak is neither weights nor KV memory, where the run tells."""
+    held = model.get("weight_and_kv_bytes")
+    return (
+        f", {(model['peak_rss_bytes']['ours'] - held) >> 20} beyond weights and KV" if held else ""
+    )
 
 
 def _in_amx(ceiling: dict[str, Any]) -> str:

@@ -170,6 +170,7 @@ def load_replica(
         context_len=config.context_len,
         text=text,
         worker=worker,
+        memory=executor.memory,
         free_memory=executor.close,
         backend=backend.name,
         dies=plan.dies,

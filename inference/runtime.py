@@ -18,6 +18,7 @@ from inference.session_affinity import SessionAffinity, SessionKey
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from accel.backend import MemoryUse
     from inference.engine.worker import Worker
     from inference.text.text_model import TextModel
 
@@ -58,6 +59,7 @@ class ServedReplica:
     context_len: int
     text: TextModel
     worker: Worker
+    memory: MemoryUse
     free_memory: Callable[[], None]
     backend: str = ""
     dies: tuple[int, ...] = ()

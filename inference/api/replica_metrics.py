@@ -103,7 +103,22 @@ def _num_prompt_tokens(stats: WorkerStats) -> int:
     return stats.counts.num_prompt_tokens + stats.counts.num_cached_tokens
 
 
+def _memory(replicas: Iterable[ServedReplica]) -> Metric:
+    metric = GaugeMetricFamily(
+        "pantheon_replica_memory_bytes", "Memory it holds, on the host or its dies.",
+        labels=(*LABELS, "kind"),
+    )  # fmt: skip
+    for replica in replicas:
+        memory, labels = replica.memory, (replica.served_name, replica.replica_id)
+        metric.add_metric((*labels, "weights"), memory.weight_bytes)
+        metric.add_metric((*labels, "kv"), memory.kv_bytes)
+        metric.add_metric((*labels, "buffers"), memory.buffer_bytes)
+    return metric
+
+
 def replica_metrics(replicas: Iterable[ServedReplica]) -> Iterator[Metric]:
+    replicas = tuple(replicas)
+    yield _memory(replicas)
     snapshots = [((r.served_name, r.replica_id), r.worker.stats()) for r in replicas]
     for rows, family in ((GAUGES, GaugeMetricFamily), (COUNTERS, CounterMetricFamily)):
         for row in rows:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from accel.backend import MemoryUse
 from inference.engine.config import EngineConfig
 from inference.engine.worker import Worker
 from inference.model.gguf import read_gguf
@@ -93,6 +94,7 @@ class FakeServing:
             context_len=engine.longest_sequence_len,
             text=self.text,
             worker=worker,
+            memory=MemoryUse(weight_bytes=1000, kv_bytes=200, buffer_bytes=30),
             free_memory=lambda: None,
         )
         self.runtime.add(replica)

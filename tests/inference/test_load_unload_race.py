@@ -18,6 +18,7 @@ from types import SimpleNamespace
 import pytest
 from django.db import close_old_connections
 
+from accel.backend import MemoryUse
 from inference import catalogue
 from inference import supervisor as supervisor_module
 from inference.loading import EngineSettings, LoadPlan
@@ -74,6 +75,7 @@ def memory(monkeypatch: pytest.MonkeyPatch) -> Memory:
             context_len=64,
             text=SimpleNamespace(),
             worker=SimpleNamespace(close=lambda message: None, num_slots=8),
+            memory=MemoryUse(0, 0, 0),
             free_memory=lambda: made.give_back(plan.replica_id),
         )
 

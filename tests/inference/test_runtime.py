@@ -8,6 +8,7 @@ from typing import cast
 
 import pytest
 
+from accel.backend import MemoryUse
 from inference.engine.worker import Worker
 from inference.runtime import (
     ModelDraining,
@@ -29,6 +30,7 @@ def replica(replica_id: str, name: str, created: int = 0, num_slots: int = 2) ->
         context_len=128,
         text=cast(TextModel, None),
         worker=cast(Worker, SimpleNamespace(num_slots=num_slots)),
+        memory=MemoryUse(0, 0, 0),
         free_memory=lambda: None,
         created_unix_s=created,
     )

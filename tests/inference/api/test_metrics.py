@@ -192,3 +192,14 @@ def test_properties_tell_what_a_model_can_take(
     assert props["total_slots"] == 8 * num_replicas
     assert props["default_generation_settings"] == {"n_ctx": 512, "params": sampling}
     assert props["limits"]["max_body_bytes"] == 8 << 20
+
+
+def test_what_a_replica_holds_is_told_by_kind(wire: Wire, serving: FakeServing) -> None:
+    (replica,) = serving.runtime.replicas()
+    samples, memory = scrape(wire), replica.memory
+    for kind, num_bytes in (
+        ("weights", memory.weight_bytes),
+        ("kv", memory.kv_bytes),
+        ("buffers", memory.buffer_bytes),
+    ):
+        assert value(samples, "pantheon_replica_memory_bytes", kind=kind, **OURS) == num_bytes > 0
