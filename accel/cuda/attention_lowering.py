@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from accel.backend import PAGE_LEN
 from accel.cuda.plan import Area, At, Call, PlannedOp, aligned
 from kernels.cuda import catalogue, launches
+from kernels.cuda.kv_types import part_bytes
 from kernels.specs.program import Rows
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from accel.cuda.vectors import Vectors
     from kernels.specs.program import Op
 
-_F16_BYTES, _F32_BYTES = 2, 4
+_F32_BYTES = 4
 
 
 class AttentionLowering:
@@ -43,7 +44,7 @@ class AttentionLowering:
         window, pages_per_slot = attrs["window"], limits.max_pages_per_slot
         parts = launches.head_parts(heads // kv_heads)
         group = heads // kv_heads // parts
-        keys, values = self._layer(attrs["layer"], kv_heads * head_dim)
+        keys, values = self._layer(attrs["layer"], kv_heads, head_dim)
         partial = self._partial(heads * (head_dim + 2))
         angles = self._vectors.at(attrs["rope"])
         optional = [
@@ -52,13 +53,14 @@ class AttentionLowering:
         ]
         where = (inputs.positions, inputs.slots, inputs.page_table)
         run_len, max_runs = self.run_len, self._max_runs
-        attend = catalogue.attend_run(head_dim, group)
-        combine = catalogue.combine_runs(head_dim, group)
+        rotate = catalogue.rope_append(limits.kv_type)
+        attend = catalogue.attend_run(limits.kv_type, head_dim, group)
+        combine = catalogue.combine_runs(head_dim)
 
         def rotate_call(n: int, num_runs: int) -> Call:
             sizes = (heads, kv_heads, head_dim, attrs["rope"].num_pairs, stride, pages_per_slot)
             arguments = (qkv, *optional, angles, *where, keys, values, *sizes, float(attrs["eps"]))
-            return Call(catalogue.ROPE_APPEND, launches.rope_grid(heads, kv_heads, n), arguments)
+            return Call(rotate, launches.rope_grid(heads, kv_heads, n), arguments)
 
         def attend_call(n: int, num_runs: int) -> Call:
             sizes = (kv_heads, parts, stride, pages_per_slot, run_len, max_runs, window)
@@ -70,14 +72,15 @@ class AttentionLowering:
             return Call(combine, (heads, n, 1), arguments)
 
         return [
-            PlannedOp("attention_qkv", Rows.STEP, rotate_call, (catalogue.ROPE_APPEND,)),
+            PlannedOp("attention_qkv", Rows.STEP, rotate_call, (rotate,)),
             PlannedOp("attention_qkv", Rows.STEP, attend_call, (attend,)),
             PlannedOp("attention_qkv", Rows.STEP, combine_call, (combine,)),
         ]
 
-    def _layer(self, layer: int, kv_width: int) -> tuple[At, At]:
+    def _layer(self, layer: int, kv_heads: int, head_dim: int) -> tuple[At, At]:
         """Where the layer's keys and values lie, half a page area each."""
-        half = self._limits.num_pages * PAGE_LEN * kv_width * _F16_BYTES
+        limits = self._limits
+        half = limits.num_pages * kv_heads * part_bytes(limits.kv_type, head_dim)
         area = Area("kv", f"the KV pages of layer {layer}", aligned(2 * half))
         self._pages.append(area)
         return At(area), At(area, half)

@@ -32,7 +32,7 @@ def _admit_anything(num_bytes: Mapping[int, int]) -> None:
 
 
 class CudaBackend:
-    """Takes fused programs; KV type f16. Activations stay float32.
+    """Takes fused programs; KV types f16, f32, q8_0 and q4_0. Activations stay float32.
 
     dies: the driver's ordinals, in the order of the layers they take. `admit({ordinal: bytes})` is called
     with the exact need of each before any is opened, and may raise. use_graphs: let the driver replay

@@ -16,6 +16,7 @@ from accel.cuda.plan import Area, At, Call, PlannedOp
 from accel.cuda.weights import PackedRows, alternating_rows, packed_rows
 from accel.errors import UnsupportedProgram
 from kernels.cuda import catalogue, launches
+from kernels.cuda.kv_types import KV_BLOCK, KV_TYPES, in_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,10 +41,8 @@ OPS = MATMULS | {
 
 def check(program: Program, limits: Limits) -> None:
     """Raises: UnsupportedProgram for what no kernel takes (weights are checked when they are planned)."""
-    if limits.kv_type != "f16":
-        raise UnsupportedProgram(
-            "cuda", f"a KV cache of type {limits.kv_type} (f16 is what dies keep)"
-        )
+    if limits.kv_type not in KV_TYPES:
+        raise UnsupportedProgram("cuda", f"a KV cache of type {limits.kv_type}")
     for op in program.ops:
         if op.kind not in OPS:
             raise UnsupportedProgram("cuda", f"the op {op.kind}")
@@ -54,6 +53,9 @@ def check(program: Program, limits: Limits) -> None:
         head_dim = op.attrs.get("head_dim", 16)
         if head_dim % 16 or head_dim > catalogue.MAX_HEAD_DIM:
             raise UnsupportedProgram("cuda", f"attention heads of {head_dim} values")
+        if in_blocks(limits.kv_type) and op.kind == "attention_qkv" and head_dim % KV_BLOCK:
+            why = f"heads of {head_dim} values, no multiple of {KV_BLOCK}; use f16"
+            raise UnsupportedProgram("cuda", f"a KV cache of type {limits.kv_type} for {why}")
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,58 +1,42 @@
-// attention over KV pages, the second half of attention_qkv, split over runs of positions.
+// attend_run, the second part of attention_qkv: attention over KV pages, split over runs of positions.
 //
 //   s[h][j] = scale q[t][h] . keys[j]        for positions j <= p of the row's slot, and j > p - window if window > 0
 //   y[t][h] = sum_j exp(s[h][j] - m) values[j] / sum_j exp(s[h][j] - m),   m = max_j s[h][j]
 //
 // attend_run makes, for one row, GROUP query heads and one run of RUN positions, the partial (m, sum, values)
-// of every head; combine_runs joins the runs of a row in ascending order.
+// of every head; combine_runs (combine.cu) joins the runs of a row in ascending order.
 //
-// Shapes: q (N, stride) f32, heads of HEAD_DIM; pages (num_pages, num_kv_heads, 32, HEAD_DIM)
-// f16, HEAD_DIM a multiple of 16 of at most 256; partial (N, num_heads, max_runs, HEAD_DIM + 2) f32: values, m,
-// sum; y (N, num_heads * HEAD_DIM) f32. Compiled with -D HEAD_DIM and -D GROUP, the query
-// heads a thread block takes: those of one key/value head, or one of `parts` equal parts of them.
+// Shapes: q (N, stride) f32, heads of HEAD_DIM; keys, values: parts (num_pages, num_kv_heads) of a KV_TYPE
+// (kv_types.cuh), HEAD_DIM a multiple of 16 of at most 256; partial (N, num_heads, max_runs, HEAD_DIM + 2) f32:
+// values, m, sum. Compiled with -D KV_TYPE, -D HEAD_DIM and -D GROUP, the query heads a thread block takes: those of
+// one key/value head, or one of `parts` equal parts of them.
 //
 // Mapping. attend_run: grid (runs, num_kv_heads * parts, N), 128 threads. Tiles of 128 positions:
 //   scores: 16 groups of 8 lanes; a group takes 4 keys at a time, a lane 8 values of each, which it turns to
 //     floats once and uses for all query heads; queries lie in shared memory.
 //   weights: warp w takes heads w, w + 4, ...
-//   values: a thread owns 2 neighbouring dimensions of every SLICESth run of 4 positions; lanes read a row's halves
-//     side by side.
-// combine_runs: grid (num_heads, N), HEAD_DIM threads.
+//   values: a thread owns 2 neighbouring dimensions of every SLICESth run of 4 positions; lanes read a row's
+//     values side by side.
 //
 // Order of summation: set by HEAD_DIM, tile and run alone, never by N or the grid; tiles start at multiples of
 // 128 positions, so that a row's result is the same whichever chunk it came in. Deterministic.
 // RUN is one number for an executor (kernels/cuda/launches.py), a multiple of 128.
 // Reference: kernels/reference/attention.py; exp by expf.
 #include "budget.cuh"
-#include "half.cuh"
+#include "kv_types.cuh"
+#include "runs.cuh"
 #include "sums.cuh"
 
 #define THREADS 128
-#define PAGE_LEN 32
 #define TILE 128
 #define LANES 8
 #define KEYS 4
 #define CHUNKS ((HEAD_DIM + LANES * 8 - 1) / (LANES * 8))
 #define PAIRS (HEAD_DIM / 2)
 #define SLICES (THREADS / PAIRS > 0 ? THREADS / PAIRS : 1)
-#define PARTIAL (HEAD_DIM + 2)
-
-struct Span {
-    int first, end;  // positions the row sees
-};
-
-__device__ inline Span seen(int position, int window) {
-    Span span = {window > 0 && position >= window ? position - window + 1 : 0, position + 1};
-    return span;
-}
-
-__device__ inline void eight_floats(uint4 w, float* v) {
-    v[0] = low_half(w.x), v[1] = high_half(w.x), v[2] = low_half(w.y), v[3] = high_half(w.y);
-    v[4] = low_half(w.z), v[5] = high_half(w.z), v[6] = low_half(w.w), v[7] = high_half(w.w);
-}
 
 extern "C" __global__ void __launch_bounds__(THREADS, LEAST_BLOCKS(6))
-    attend_run(const float* q, const unsigned short* keys, const unsigned short* values, const int* positions,
+    attend_run(const float* q, const unsigned char* keys, const unsigned char* values, const int* positions,
                const int* slots, const int* page_table, float* partial, int num_kv_heads, int parts,
                int stride, int pages_per_slot, int run_len, int max_runs, int window, float scale) {
     __shared__ float4 queries[GROUP][HEAD_DIM / 4];
@@ -87,9 +71,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, LEAST_BLOCKS(6))
 #pragma unroll
                 for (int i = 0; i < KEYS; i++) {
                     int j = min(tile + first + i, run_end - 1);
-                    size_t row =
-                        ((size_t)table[j / PAGE_LEN] * num_kv_heads + kv_head) * PAGE_LEN + j % PAGE_LEN;
-                    eight_floats(*(const uint4*)(keys + row * HEAD_DIM + d), k[i]);
+                    size_t part = part_at(table[j / PAGE_LEN], num_kv_heads, kv_head, HEAD_DIM);
+                    KV_TYPE::eight(keys + part, HEAD_DIM, j % PAGE_LEN, d, k[i]);
                 }
 #pragma unroll
                 for (int h = 0; h < GROUP; h++) {
@@ -144,10 +127,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, LEAST_BLOCKS(6))
 #pragma unroll
                 for (int i = 0; i < 4; i++) {
                     int position = min(tile + j + i, run_end - 1);
-                    size_t page = (size_t)table[position / PAGE_LEN] * num_kv_heads + kv_head;
-                    size_t row = page * PAGE_LEN + position % PAGE_LEN;
-                    unsigned halves = *(const unsigned*)(values + row * HEAD_DIM + 2 * pair);
-                    v[i][0] = low_half(halves), v[i][1] = high_half(halves);
+                    size_t part = part_at(table[position / PAGE_LEN], num_kv_heads, kv_head, HEAD_DIM);
+                    KV_TYPE::two(values + part, HEAD_DIM, position % PAGE_LEN, 2 * pair, v[i]);
                 }
 #pragma unroll
                 for (int h = 0; h < GROUP; h++) {
@@ -181,22 +162,4 @@ extern "C" __global__ void __launch_bounds__(THREADS, LEAST_BLOCKS(6))
         out[d] = sum;
         if (d == 0) out[HEAD_DIM] = maxima[h], out[HEAD_DIM + 1] = totals[h];
     }
-}
-
-extern "C" __global__ void __launch_bounds__(HEAD_DIM)
-    combine_runs(const float* partial, const int* positions, float* y, int num_heads, int run_len,
-                 int max_runs, int window) {
-    int head = blockIdx.x, token = blockIdx.y, d = threadIdx.x;
-    Span span = seen(positions[token], window);
-    const float* in = partial + ((size_t)token * num_heads + head) * max_runs * PARTIAL;
-    int first = span.first / run_len, last = (span.end - 1) / run_len;
-    float most = -INFINITE, total = 0.0f, sum = 0.0f;
-    for (int run = first; run <= last; run++) most = fmaxf(most, in[run * PARTIAL + HEAD_DIM]);
-    for (int run = first; run <= last; run++) {
-        const float* of = in + run * PARTIAL;
-        float share = expf(of[HEAD_DIM] - most);
-        total = fmaf(of[HEAD_DIM + 1], share, total);
-        sum = fmaf(of[d], share, sum);
-    }
-    y[(size_t)token * num_heads * HEAD_DIM + head * HEAD_DIM + d] = sum / total;
 }

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernels.cuda.formats import FORMATS
+from kernels.cuda.kv_types import KV_BLOCK, KV_TYPES
 
 _FOLDER = Path(__file__).parent
 _INCLUDE = re.compile(r'^#include "([\w./]+)"$', re.MULTILINE)
@@ -97,37 +98,39 @@ def embed(format_name: str) -> Kernel:
 
 
 @functools.cache
-def attend_run(head_dim: int, group: int) -> Kernel:
+def rope_append(kv_type: str) -> Kernel:
+    arguments, defines = "PPPPPPPPPPiiiiiif", (("KV_TYPE", kv_type.upper()),)
+    name = f"rope_append {kv_type}"
+    return Kernel(name, "rope.cu", "rope_append", arguments, 128, 0, 64, defines)
+
+
+@functools.cache
+def attend_run(kv_type: str, head_dim: int, group: int) -> Kernel:
     """`group` query heads a thread block, of at most MAX_GROUP."""
     slices = max(1, 128 // (head_dim // 2))
     shared_bytes = 4 * (group * (head_dim + 128 + 3 + slices * head_dim))
-    registers = 128 if group <= 4 else 168
-    name = f"attend_run {head_dim} x {group}"
-    defines = (("HEAD_DIM", str(head_dim)), ("GROUP", str(group)))
     return Kernel(
-        name,
+        f"attend_run {kv_type} {head_dim} x {group}",
         "attention.cu",
         "attend_run",
         "PPPPPPPiiiiiiif",
         128,
         shared_bytes,
-        registers,
-        defines,
+        128 if group <= 4 else 168,
+        (("KV_TYPE", kv_type.upper()), ("HEAD_DIM", str(head_dim)), ("GROUP", str(group))),
     )
 
 
 @functools.cache
-def combine_runs(head_dim: int, group: int) -> Kernel:
-    defines = attend_run(head_dim, group).defines
-    name = f"combine_runs {head_dim} x {group}"
-    return Kernel(name, "attention.cu", "combine_runs", "PPPiiii", head_dim, 0, 64, defines)
+def combine_runs(head_dim: int) -> Kernel:
+    name, defines = f"combine_runs {head_dim}", (("HEAD_DIM", str(head_dim)),)
+    return Kernel(name, "combine.cu", "combine_runs", "PPPiiii", head_dim, 0, 64, defines)
 
 
 MAX_GROUP = 8
 MAX_HEAD_DIM = 256
 
 RMS_NORM = Kernel("rms_norm", "rms_norm.cu", "rms_norm", "PPPPPiif", 128, 16, 64)
-ROPE_APPEND = Kernel("rope_append", "rope.cu", "rope_append", "PPPPPPPPPPiiiiiif", 128, 0, 64)
 ADD = Kernel("add", "add.cu", "add", "PPPii", 128, 0, 32)
 ADD_BIAS = Kernel("add_bias", "add_bias.cu", "add_bias", "PPPii", 128, 0, 32)
 GATED = Kernel("gated", "gated.cu", "gated", "PPPiii", 128, 0, 32)
@@ -151,11 +154,25 @@ HEAD_SHAPES: tuple[tuple[int, int], ...] = (
     *((128, 5), (128, 7), (128, 8), (256, 1), (256, 2), (256, 4), (256, 8)),
 )
 
+# All types are of one source: those that few choose are listed for the least and most demanding shapes.
+_SOME_HEAD_SHAPES = ((32, 2), (64, 4), (128, 4), (128, 8), (256, 8))
+_HEAD_SHAPES_OF = {
+    "f16": HEAD_SHAPES,
+    "q8_0": tuple(shape for shape in HEAD_SHAPES if shape[0] % KV_BLOCK == 0),
+    "q4_0": _SOME_HEAD_SHAPES,
+    "f32": _SOME_HEAD_SHAPES,
+}
+
 CATALOGUE: tuple[Kernel, ...] = (
     *(matmul(name, shape) for name in FORMATS for shape in MATMULS),
     *(embed(name) for name in FORMATS),
-    *(attend_run(*shape) for shape in HEAD_SHAPES),
-    *(combine_runs(*shape) for shape in HEAD_SHAPES),
-    *(RMS_NORM, ROPE_APPEND, ADD, ADD_BIAS, GATED, SOFTCAP, TAKE_LOGIT_ROWS),
+    *(
+        attend_run(kv_type, *shape)
+        for kv_type, shapes in _HEAD_SHAPES_OF.items()
+        for shape in shapes
+    ),
+    *map(combine_runs, sorted({head_dim for head_dim, _ in HEAD_SHAPES})),
+    *map(rope_append, KV_TYPES),
+    *(RMS_NORM, ADD, ADD_BIAS, GATED, SOFTCAP, TAKE_LOGIT_ROWS),
     *(GROUP_PEAKS, ROW_PEAK, WEIGH_RUNS, HEAVIEST, DRAW, ADJUST_LOGITS, RESTORE_LOGITS),
 )

@@ -6,8 +6,8 @@
 //   load(planes, number)  read the block, all of it if it is small
 //   four(j, v)            its values 4 j .. 4 j + 3 as floats
 //   UNROLL                how many j a loop spells out: 8 where the block is in registers, which have no index
-// Byte to float is one conversion with a byte selector, which compute capability 3.7 issues at 128 a clock.
 #pragma once
+#include "bytes.cuh"
 #include "half.cuh"
 
 struct Planes {
@@ -16,17 +16,6 @@ struct Planes {
     const void* scales;  // one entry a block
     const void* supers;  // one entry every eight blocks
 };
-
-// Written so, the compiler folds shift and mask into the conversion's byte selector.
-__device__ inline float unsigned_byte(unsigned word, int at) { return (float)(word >> 8 * at & 0xff); }
-__device__ inline float signed_byte(unsigned word, int at) {
-    return (float)(signed char)(word >> 8 * at & 0xff);
-}
-
-__device__ inline void unsigned_bytes(unsigned word, float* v) {
-#pragma unroll
-    for (int i = 0; i < 4; i++) v[i] = unsigned_byte(word, i);
-}
 
 // Word j of four held in registers; j is a constant once loops are unrolled.
 __device__ inline unsigned word_of(const uint4& w, int j) {
@@ -45,9 +34,3 @@ __device__ inline unsigned pairs_of(const uint2& w, int j) {
 
 // One bit each: bit j of byte i is that of value 4 j + i.
 __device__ inline unsigned bits_of(unsigned w, int j) { return (w >> j) & 0x01010101u; }
-
-// v = scale v - minimum, rounded once.
-__device__ inline void scale_four(float scale, float minus_minimum, float* v) {
-#pragma unroll
-    for (int i = 0; i < 4; i++) v[i] = fmaf(scale, v[i], minus_minimum);
-}

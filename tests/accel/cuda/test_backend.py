@@ -122,7 +122,12 @@ def half_weight(rows, k):
 @pytest.mark.parametrize(
     ("program", "changes", "what"),
     [
-        (PROGRAM, {"kv_type": "q4_0"}, "KV cache of type q4_0"),
+        (PROGRAM, {"kv_type": "q2"}, "KV cache of type q2"),
+        (
+            attention_program(Attention(head_dim=48)),
+            {"kv_type": "q8_0"},
+            "heads of 48 values, no multiple of 32; use f16",
+        ),
         (attention_program(Attention(head_dim=24)), {}, "heads of 24 values"),
         (attention_program(Attention(), width=48), {}, "rows of 48"),
     ],

@@ -1,4 +1,4 @@
-"""rope.cu and attention.cu together against the reference op: what varies between models, and bits."""
+"""rope.cu, attention.cu and combine.cu together against the reference op, for all KV types."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from accel.cuda.rotation import angles_of
-from kernels.cuda.catalogue import ROPE_APPEND, attend_run, combine_runs
+from kernels.cuda.catalogue import attend_run, combine_runs, rope_append
+from kernels.cuda.kv_types import KV_TYPES, in_blocks, part_bytes
 from kernels.cuda.launches import head_parts, num_runs, rope_grid
 from kernels.reference.attention import LayerPages, Rows
 from kernels.reference.attention_qkv import attention_qkv
+from kernels.reference.kv_rounding import ROUNDINGS
 from kernels.specs.tensor import RopeTable
 from tests.kernels.cuda.bench import frozen
 
@@ -45,15 +47,17 @@ def random(seed, *shape):
 class Layer:
     """The same layer on a die and in the reference: its parameters and its pages."""
 
-    def __init__(self, case):
-        self.case = case
+    def __init__(self, case, kv_type="f16"):
+        self.case, self.kv_type = case, kv_type
         self.table = RopeTable(10000.0 ** (-np.arange(case.num_pairs) / case.num_pairs), 1.1)
         self.bias = random(1, case.width) if case.bias else None
         self.gains = [1 + random(2 + i, case.head_dim) / 3 if case.norm else None for i in (0, 1)]
-        shape = (NUM_PAGES, case.num_kv_heads, 32, case.head_dim)
-        self.keys, self.values = np.zeros(shape, np.float16), np.zeros(shape, np.float16)
+        shape = (NUM_PAGES, case.num_kv_heads, part_bytes(kv_type, case.head_dim))
+        self.keys, self.values = np.zeros(shape, np.uint8), np.zeros(shape, np.uint8)
+        shape = (NUM_PAGES, 32, case.num_kv_heads, case.head_dim)
+        dtype = np.float16 if kv_type == "f16" else np.float32
         self.reference = LayerPages(
-            *(np.zeros_like(p.swapaxes(1, 2)) for p in (self.keys, self.values))
+            np.zeros(shape, dtype), np.zeros(shape, dtype), ROUNDINGS.get(kv_type)
         )
         pages = np.random.default_rng(9).permutation(NUM_PAGES)
         self.page_table = frozen(pages.reshape(NUM_SLOTS, -1), np.int32)
@@ -84,7 +88,7 @@ class Layer:
         where = (positions, slots, self.page_table)
         optional = [None if v is None else frozen(v, "f4") for v in (self.bias, *self.gains)]
         bench.call(
-            ROPE_APPEND,
+            rope_append(self.kv_type),
             rope_grid(*heads, n),
             *(x, *optional, angles, *where, self.keys, self.values),
             *(*heads, case.head_dim, case.num_pairs, case.width, PAGES_PER_SLOT, EPS),
@@ -93,7 +97,7 @@ class Layer:
         group = case.num_heads // case.num_kv_heads // parts
         partial = np.full((n, case.num_heads, max_runs, case.head_dim + 2), np.nan, np.float32)
         bench.call(
-            attend_run(case.head_dim, group),
+            attend_run(self.kv_type, case.head_dim, group),
             (num_runs(int(positions.max()) + 1, case.run_len), case.num_kv_heads * parts, n),
             *(x, self.keys, self.values, *where, partial),
             *(case.num_kv_heads, parts, case.width, PAGES_PER_SLOT, case.run_len, max_runs),
@@ -101,7 +105,7 @@ class Layer:
         )
         y = np.full((n, case.num_heads * case.head_dim), np.nan, np.float32)
         bench.call(
-            combine_runs(case.head_dim, group),
+            combine_runs(case.head_dim),
             (case.num_heads, n, 1),
             *(partial, positions, y, case.num_heads, case.run_len, max_runs, case.window),
         )
@@ -129,18 +133,59 @@ CASES = {
 }
 
 
+def stored(parts, kv_type):
+    """What the bytes of a part mean. Shapes: (pages, heads, bytes) -> (pages, 32, heads, head_dim) f32."""
+    if not in_blocks(kv_type):
+        values = parts.view(np.float16 if kv_type == "f16" else np.float32)
+        values = values.reshape(*parts.shape[:2], 32, -1)
+    else:
+        scale_bytes = {"q8_0": 2 / 34, "q4_0": 2 / 18}[kv_type] * parts.shape[-1]
+        bits, scales = np.split(parts, [parts.shape[-1] - round(scale_bytes)], axis=-1)
+        scales = np.ascontiguousarray(scales).view(np.float16).astype(np.float32)
+        bits = bits.reshape(*scales.shape, -1)
+        whole = bits if kv_type == "q8_0" else np.concatenate([bits & 15, bits >> 4], axis=-1)
+        zero = 128 if kv_type == "q8_0" else 8
+        values = (whole.astype(np.float32) - zero) * scales[..., None]
+        values = values.reshape(*parts.shape[:2], 32, -1)
+    return values.swapaxes(1, 2).astype(np.float32)
+
+
+def check_pages(layer):
+    """Blocks: a value on the edge between two steps falls to either side, and few do."""
+    for parts, expected in (
+        (layer.keys, layer.reference.keys),
+        (layer.values, layer.reference.values),
+    ):
+        got = stored(parts, layer.kv_type)
+        if not in_blocks(layer.kv_type):
+            np.testing.assert_allclose(got, expected, rtol=2e-3, atol=1e-3)
+            continue
+        steps = {"q8_0": 127, "q4_0": 8}[layer.kv_type]
+        error, step = np.abs(got - expected), np.abs(expected).max() / steps
+        assert error.max() < 1.01 * step
+        assert (error > 1e-3 * step).mean() < 1e-3
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_ragged_steps(bench, name):
     """Several steps of two slots, every one of which reads what those before it appended."""
-    layer, rng, at = Layer(CASES[name]), np.random.default_rng(0), np.zeros(NUM_SLOTS, int)
+    check_steps(bench, Layer(CASES[name]))
+
+
+@pytest.mark.parametrize("name", ["norms", "part of a head rotated", "window", "wide heads"])
+@pytest.mark.parametrize("kv_type", [kv_type for kv_type in KV_TYPES if kv_type != "f16"])
+def test_kv_types(bench, kv_type, name):
+    check_steps(bench, Layer(CASES[name], kv_type))
+
+
+def check_steps(bench, layer):
+    rng, at = np.random.default_rng(0), np.zeros(NUM_SLOTS, int)
     for step in range(4):
         positions, slots = ragged(rng, at)
         x = random(10 + step, len(positions), layer.case.width)
         got = layer.run(bench, x, positions, slots)
         np.testing.assert_allclose(got, layer.expected(x, positions, slots), **CLOSE)
-    np.testing.assert_allclose(
-        layer.keys.swapaxes(1, 2), layer.reference.keys, rtol=2e-3, atol=1e-3
-    )
+    check_pages(layer)
 
 
 @pytest.mark.parametrize(
