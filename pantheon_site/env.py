@@ -202,9 +202,10 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "PANTHEON_KV_TYPE",
-        _one_of("f16", "q8_0", "q4_0"),
+        _one_of("f16", "f32", "q8_0", "q4_0"),
         "f16",
-        "How keys and values are kept: f16, or q8_0 (half the memory) or q4_0 (a quarter), at some loss.",
+        "How keys and values are kept: f16; f32 (twice the memory) without rounding; q8_0 (half the memory)"
+        " or q4_0 (a quarter) at some loss.",
     ),
     Setting(
         "PANTHEON_PREFILL_CHUNK",

@@ -15,7 +15,7 @@ DEFAULT_CONTEXT_LEN = 8192
 # Activations, logits and tables of a step: estimated generously, they are small beside the weights.
 SCRATCH_BYTES = 64 * MIB
 # Bytes of 32 values, by KV type: with a float16 scale where they are quantised.
-KV_BLOCK_BYTES = {"f16": 64, "q8_0": 34, "q4_0": 18}
+KV_BLOCK_BYTES = {"f32": 128, "f16": 64, "q8_0": 34, "q4_0": 18}
 
 
 def artifact_demand(artifact: Artifact, context_len: int = 0) -> Demand:

@@ -15,7 +15,7 @@ from accel.cpu.records import Access, Area, MachineOp
 from accel.errors import UnsupportedProgram
 from kernels.cpu.attention import attention_scratch_bytes
 from kernels.cpu.attention_plan import counter_offset, plan_bytes
-from kernels.cpu.kv_types import KV_BLOCK, KV_TYPES, part_bytes
+from kernels.cpu.kv_types import IN_BLOCKS, KV_BLOCK, KV_TYPES, part_bytes
 from kernels.cpu.layout import RUN, TILE_ROWS
 from kernels.cpu.query_blocks import MAX_HEAD_DIM
 from kernels.cpu.run_results import RESULT_TAIL
@@ -85,7 +85,7 @@ class AttentionLowering:
             if dim > MAX_HEAD_DIM:
                 why = f"attention heads of {dim} values; {MAX_HEAD_DIM} at most"
                 raise UnsupportedProgram("cpu", why)
-            if limits.kv_type != "f16" and dim % KV_BLOCK:
+            if limits.kv_type in IN_BLOCKS and dim % KV_BLOCK:
                 why = f"heads of {dim} values, no multiple of {KV_BLOCK}; use f16"
                 raise UnsupportedProgram("cpu", f"a KV cache of type {limits.kv_type} for {why}")
 

@@ -6,8 +6,8 @@ positions fill a vector, so scores need no horizontal sums), then its values. Bo
 float32, whatever they are kept in, so attention is the same for all types.
 """
 
-from kernels.cpu import kv_f16, kv_q4_0, kv_q8_0
-from kernels.cpu.kv_types import F16, KV_BLOCK, Q8_0, part_bytes
+from kernels.cpu import kv_f16, kv_f32, kv_q4_0, kv_q8_0
+from kernels.cpu.kv_types import F16, F32, KV_BLOCK, Q8_0, part_bytes
 from kernels.cpu.layout import (
     HEAD_DIM,
     KV,
@@ -51,6 +51,8 @@ def widen_keys(op, keys, dst):
     """Keys of a page -> float32 (dim, PAGE) at dst."""
     if op[KV_TYPE] == F16:
         kv_f16.widen_keys(keys, op[HEAD_DIM], dst)
+    elif op[KV_TYPE] == F32:
+        kv_f32.widen(keys, op[HEAD_DIM], dst)
     elif op[KV_TYPE] == Q8_0:
         kv_q8_0.widen_keys(keys, op[HEAD_DIM], dst)
     else:
@@ -62,6 +64,8 @@ def widen_values(op, values, dst):
     """Values of a page -> float32 (PAGE, dim) at dst."""
     if op[KV_TYPE] == F16:
         kv_f16.widen_values(values, op[HEAD_DIM], dst)
+    elif op[KV_TYPE] == F32:
+        kv_f32.widen(values, op[HEAD_DIM], dst)
     elif op[KV_TYPE] == Q8_0:
         kv_q8_0.widen_values(values, op[HEAD_DIM], dst)
     else:
@@ -96,10 +100,14 @@ def _append_quantised(op, keys, values, offset, key, value):
 @kernel_part
 def append(op, keys, offset, key, value):
     """Put one position's key and value (dim,) f32 at `offset` of a head's page."""
-    values = values_of(op, keys)
-    if op[KV_TYPE] != F16:
+    values, dim = values_of(op, keys), op[HEAD_DIM]
+    if op[KV_TYPE] == F16:
+        for d in range(0, dim, 16):
+            kv_f16.append_key(keys, offset, _read(key + 4 * d), d)
+            kv_f16.append_value(values, offset, _read(value + 4 * d), d, dim)
+    elif op[KV_TYPE] == F32:
+        for d in range(0, dim, 16):
+            kv_f32.append_key(keys, offset, _read(key + 4 * d), d)
+            kv_f32.append_value(values, offset, _read(value + 4 * d), d, dim)
+    else:
         _append_quantised(op, keys, values, offset, key, value)
-        return
-    for d in range(0, op[HEAD_DIM], 16):
-        kv_f16.append_key(keys, offset, _read(key + 4 * d), d)
-        kv_f16.append_value(values, offset, _read(value + 4 * d), d, op[HEAD_DIM])

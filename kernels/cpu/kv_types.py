@@ -8,8 +8,9 @@ from kernels.cpu.layout import PAGE
 from kernels.cpu.simd import inline_part
 
 KV_BLOCK = 32  # values that share a scale
-F16, Q8_0, Q4_0 = 0, 1, 2
-KV_TYPES = {"f16": F16, "q8_0": Q8_0, "q4_0": Q4_0}
+F16, Q8_0, Q4_0, F32 = 0, 1, 2, 3
+KV_TYPES = {"f16": F16, "q8_0": Q8_0, "q4_0": Q4_0, "f32": F32}
+IN_BLOCKS = frozenset({"q8_0", "q4_0"})  # these take heads of whole blocks alone
 
 
 @inline_part
@@ -19,4 +20,6 @@ def part_bytes(kv_type, dim):
         return PAGE * dim + 2 * PAGE * (dim // KV_BLOCK)
     if kv_type == Q4_0:
         return PAGE * dim // 2 + 2 * PAGE * (dim // KV_BLOCK)
+    if kv_type == F32:
+        return 4 * PAGE * dim
     return 2 * PAGE * dim

@@ -15,6 +15,7 @@ from numba.core.typing.templates import AbstractTemplate, infer_global, signatur
 
 from kernels.cpu.simd.halves import HALF, HALFV, narrow, widen
 from kernels.cpu.simd.types import (
+    F32,
     F32V,
     I8,
     I8Q,
@@ -104,6 +105,13 @@ def _scatter_f16(b, a):
         b.store(b.extract_element(half, ir.Constant(I32, i)), p, align=2)
 
 
+def _scatter_f(b, a):
+    addr, v, stride = a
+    for i in range(LANES):
+        p = pointer(b, b.add(addr, b.mul(stride, ir.Constant(I64, i))), F32)
+        b.store(b.extract_element(v, ir.Constant(I32, i)), p, align=4)
+
+
 def _scatter_i8(b, a):
     addr, v, stride = a
     for i in range(LANES):
@@ -111,6 +119,7 @@ def _scatter_i8(b, a):
         b.store(b.trunc(b.extract_element(v, ir.Constant(I32, i)), I8), p, align=1)
 
 
+scatter_f = define(void, (i64, f32x16, i64), _scatter_f)
 scatter_i8 = define(void, (i64, i32x16, i64), _scatter_i8)
 scatter_f16 = define(void, (i64, f32x16, i64), _scatter_f16)
 

@@ -13,7 +13,11 @@ from kernels.cpu.simd import OPTIONS
 from kernels.reference.kv_rounding import ROUNDINGS
 from tests.kernels.cpu.calls import aligned
 
-ROUNDED = {"f16": lambda x: x.astype(np.float16).astype(np.float32), **ROUNDINGS}
+ROUNDED = {
+    "f16": lambda x: x.astype(np.float16).astype(np.float32),
+    "f32": lambda x: x,
+    **ROUNDINGS,
+}
 
 
 @njit(**OPTIONS)
