@@ -7,7 +7,7 @@ knows no sequence.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from accel.backend import Executor
 
@@ -78,6 +78,7 @@ class Traffic:
     num_logits: int = 0
 
 
+@runtime_checkable
 class SurveyingExecutor(Executor, Protocol):
     """An executor that is asked about logits instead of handing them out."""
 

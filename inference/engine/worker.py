@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from accel.backend import PAGE_LEN
 from inference.engine.admission import check_memory, check_request
 from inference.engine.batch import BatchArrays
+from inference.engine.choosing import choosing_of
 from inference.engine.errors import (
     MemoryPressure,
     NotEnoughMemory,
@@ -28,7 +29,6 @@ from inference.engine.errors import (
 )
 from inference.engine.params import Finish, FinishReason
 from inference.engine.pressure import no_pressure
-from inference.engine.sampler import Sampler
 from inference.engine.scheduler import Scheduler
 from inference.engine.sequence import Sequence, State
 from inference.engine.stats import WorkerCounts, WorkerStats
@@ -91,7 +91,7 @@ class Worker:
         self._counts = WorkerCounts()
         self._scheduler = self._new_scheduler()
         self._arrays = BatchArrays(config)
-        self._sampler = Sampler(vocab_size, config.max_logit_rows)
+        self._choosing = choosing_of(executor, vocab_size, config.max_logit_rows)
         self._given_up: deque[tuple[Sequence, int]] = deque()  # and tokens of it read in vain
         self._in_flight: deque[_StepInFlight] = deque()  # oldest first
         self._waiters: list[Waiter] = []  # readers to wake before the next step
@@ -216,8 +216,8 @@ class Worker:
             wake(waiters)
             if batch is not None:
                 started_s = self._clock()
-                self._executor.start(batch)
                 step = self._in_flight[-1]
+                self._choosing.start(batch, step.plan.wanting_logits)
                 step.plan_s, step.start_s = started_s - planning_at_s, self._clock() - started_s
             is_full = len(self._in_flight) == self._executor.num_in_flight
             if is_full or (batch is None and self._in_flight):
@@ -227,11 +227,10 @@ class Worker:
         """Wait for the oldest step in flight and take its tokens."""
         plan = step.plan
         waiting_at_s = self._clock()
-        logits = self._executor.finish()
+        self._choosing.wait()
         finished_s = self._clock()
         step_s = step.start_s + finished_s - waiting_at_s
-        wanting = plan.wanting_logits
-        tokens = self._sampler.choose(logits, wanting) if wanting else []
+        tokens = self._choosing.tokens()
         sampled_s = self._clock()
         with self._lock:
             self._in_flight.popleft()

@@ -334,7 +334,7 @@ def test_stats_count_what_was_done(make_worker):
     assert worker.stats().counts.num_steps == 7, "a snapshot is a copy"
 
 
-@pytest.mark.parametrize("where", ["_sampler.choose", "_scheduler.prefilled", "_arrays.fill"])
+@pytest.mark.parametrize("where", ["_choosing.tokens", "_scheduler.prefilled", "_arrays.fill"])
 def test_a_bug_anywhere_in_a_step_leaves_no_reader_waiting(make_worker, monkeypatch, where):
     def fail(*_args):
         raise KeyError("a bug")
