@@ -16,7 +16,6 @@ from accel.cuda.plan import KINDS
 from accel.cuda.split import split
 from accel.cuda.stage import Stage, StagePlan
 from accel.cuda.step_inputs import StepInputs
-from accel.cuda.step_parts import max_parts
 from accel.cuda.vectors import Vectors
 from kernels.cuda import launches
 
@@ -58,11 +57,10 @@ class CudaBackend:
             ordinal: plan.num_bytes(*KINDS) for ordinal, plan in zip(self._dies, plans, strict=True)
         }
         self._admit(needs)
-        num_parts = max_parts(limits.max_rows, len(plans))
         stages: list[Stage] = []
         try:
             for ordinal, plan in zip(self._dies, plans, strict=True):
-                stages.append(Stage(Die(ordinal), plan, num_parts, use_graphs=self._use_graphs))
+                stages.append(Stage(Die(ordinal), plan, use_graphs=self._use_graphs))
             _load(stages, progress)
             run_len = launches.run_len(limits.max_pages_per_slot * PAGE_LEN)
             return CudaExecutor(stages, limits, program.vocab_size, run_len)

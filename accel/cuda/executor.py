@@ -1,19 +1,21 @@
 """A program on its dies: runs steps, part by part and stage by stage, and fetches the logits.
 
-Owns the order of a step and what crosses between dies; knows no op. Used by one thread at a time.
+Owns the order of steps and what crosses between dies; knows no op. Used by one thread at a time.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from accel.backend import MemoryUse
 from accel.cuda.peer import Crossing
 from accel.cuda.plan import Counts
-from accel.cuda.step_parts import step_parts
+from accel.cuda.step_parts import max_parts, step_parts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,10 +26,27 @@ if TYPE_CHECKING:
     from accel.cuda.stage import Stage
 
 
-class CudaExecutor:
-    """`stages` are loaded, each on a die of its own, in the order of the program."""
+MOST_IN_FLIGHT = 2  # with more a sequence would wait longer for its turn, and two dies be no busier
 
-    num_in_flight = 1
+
+@dataclass(eq=False)
+class _Lane:
+    """What a step in flight has of its own. inputs: of each stage, (num_parts, num_values) int32."""
+
+    inputs: tuple[npt.NDArray[np.int32], ...]
+    logits: npt.NDArray[np.float32]
+    end: Any  # a pycuda Event of the last die: the logits are there
+    num_logits: int = 0
+
+
+class CudaExecutor:
+    """`stages` are loaded, each on a die of its own, in the order of the program.
+
+    Two steps may be in flight, so that the first die has the second step while the last die has the first.
+    They share the dies' memory, buffers and inputs included: a die's work is in one stream, and a crossing
+    keeps the order of both its streams, so the second step writes where the first has read. What the host
+    writes and reads each has for itself, as the host does not wait for streams.
+    """
 
     def __init__(
         self, stages: Sequence[Stage], limits: Limits, vocab_size: int, run_len: int
@@ -37,12 +56,23 @@ class CudaExecutor:
             Crossing(before.die, after.die, 4 * limits.max_rows * before.plan.lowered.output_stride)
             for before, after in pairwise(stages)
         ]
-        self._logits_stride = stages[-1].plan.lowered.output_stride
         self._vocab_size = vocab_size
-        last = stages[-1].die
-        with last.current():
-            shape = (limits.max_logit_rows, self._logits_stride)
-            self._logits: npt.NDArray[np.float32] = last.pinned(shape, np.float32).array
+        self.num_in_flight = min(len(stages), MOST_IN_FLIGHT)
+        self._free = deque(self._new_lane() for _ in range(self.num_in_flight))
+        self._in_flight: deque[_Lane] = deque()
+
+    def _new_lane(self) -> _Lane:
+        num_parts = max_parts(self._limits.max_rows, len(self._stages))
+        inputs = []
+        for stage in self._stages:
+            with stage.die.current():
+                inputs.append(stage.new_inputs(num_parts))
+        last = self._stages[-1]
+        shape = (self._limits.max_logit_rows, last.plan.lowered.output_stride)
+        with last.die.current():
+            return _Lane(
+                tuple(inputs), last.die.pinned(shape, np.float32).array, last.die.new_event()
+            )
 
     @property
     def memory(self) -> MemoryUse:
@@ -56,38 +86,45 @@ class CudaExecutor:
         """Put the step in the streams of all dies. Raises: DieFailed."""
         assert 0 < len(batch.tokens) <= self._limits.max_rows
         assert len(batch.logit_rows) <= self._limits.max_logit_rows
-        self._num_logits = 0
+        lane = self._free.popleft()
+        self._in_flight.append(lane)
+        lane.num_logits = 0
         for part, rows in enumerate(step_parts(batch, len(self._stages))):
-            self._run(part, rows)
-            self._num_logits += self._fetch(rows, self._num_logits)
-
-    def finish(self) -> npt.NDArray[np.float32]:
-        """Logits (L, vocab_size) f32 of the step started. Raises: DieFailed."""
+            self._run(lane, part, rows)
+            self._fetch(lane, rows)
         last = self._stages[-1].die
         with last.current():
-            last.synchronize()
-        return self._logits[: self._num_logits, : self._vocab_size]
+            last.record(lane.end)
 
-    def _run(self, part: int, rows: StepBatch) -> None:
+    def finish(self) -> npt.NDArray[np.float32]:
+        """Logits (L, vocab_size) f32 of the oldest step. Raises: DieFailed."""
+        lane = self._in_flight.popleft()
+        last = self._stages[-1].die
+        with last.current():
+            last.wait(lane.end)  # not for the stream, which may have the next step
+        self._free.append(lane)
+        return lane.logits[: lane.num_logits, : self._vocab_size]
+
+    def _run(self, lane: _Lane, part: int, rows: StepBatch) -> None:
         """Put the launches of some rows of the step in the streams of all dies."""
         num_runs = int(rows.positions.max()) // self._run_len + 1
         counts = Counts(len(rows.tokens), len(rows.logit_rows), num_runs)
         for i, stage in enumerate(self._stages):
             with stage.die.current():
-                stage.send_inputs(part, rows)
+                stage.send_inputs(lane.inputs[i][part], rows)
                 if i:
                     self._cross(i - 1, counts.num_rows)
                 stage.run(counts)
 
-    def _fetch(self, rows: StepBatch, at: int) -> int:
-        """Let the rows' logits follow at row `at` of the result; returns how many there are."""
+    def _fetch(self, lane: _Lane, rows: StepBatch) -> None:
+        """Let the rows' logits follow those of the step that are fetched already."""
         num_rows = len(rows.logit_rows)
         if num_rows:
             last = self._stages[-1]
             with last.die.current():
-                logits = self._logits[at : at + num_rows]
+                logits = lane.logits[lane.num_logits : lane.num_logits + num_rows]
                 last.die.copy_out(logits, last.address(last.plan.lowered.output))
-        return num_rows
+            lane.num_logits += num_rows
 
     def close(self) -> None:
         """Give the dies back. Safe to call twice, from any thread, whatever state the dies are in."""

@@ -19,6 +19,8 @@ from kernels.specs.program import Rows
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import numpy.typing as npt
+
     from accel.backend import StepBatch
     from accel.cuda.die import Die
     from accel.cuda.graphs import Graph
@@ -65,13 +67,13 @@ class _Prepared:
 
 
 class Stage:
-    """Loaded by `load`, then run step by step, each in up to num_parts parts.
+    """Loaded by `load`, then run step by step.
 
     use_graphs: replay shapes that come again, where the driver can.
     """
 
-    def __init__(self, die: Die, plan: StagePlan, num_parts: int, *, use_graphs: bool) -> None:
-        self.die, self.plan, self._num_parts, self._use_graphs = die, plan, num_parts, use_graphs
+    def __init__(self, die: Die, plan: StagePlan, *, use_graphs: bool) -> None:
+        self.die, self.plan, self._use_graphs = die, plan, use_graphs
         self._modules = Modules(die)
         self._addresses: dict[Area, int] = {}
         self._prepared: dict[Counts, _Prepared] = {}
@@ -98,18 +100,22 @@ class Stage:
                     rows.upload(self._addresses[rows.area], upload.send)
                 for offset, values in plan.vectors.arrays():
                     upload.send(self._addresses[plan.vectors.area] + offset, values)
-            shape = (self._num_parts, plan.inputs.num_values)
-            self._inputs = self.die.pinned(shape, np.int32).array
-            self._inputs.fill(0)
 
     def address(self, at: At) -> int:
         return self._addresses[at.area] + at.offset
 
-    def send_inputs(self, part: int, rows: StepBatch) -> None:
-        """Copy what the step's part `part` brings. The step before must have run to its end."""
-        inputs = self._inputs[part]
-        self.plan.inputs.fill(inputs, rows)
-        self.die.copy_in(self._addresses[self.plan.inputs.area], inputs)
+    def new_inputs(self, num_parts: int) -> npt.NDArray[np.int32]:
+        """Page-locked places for the inputs of so many parts, (num_parts, num_values)."""
+        inputs: npt.NDArray[np.int32] = self.die.pinned(
+            (num_parts, self.plan.inputs.num_values), np.int32
+        ).array
+        inputs.fill(0)
+        return inputs
+
+    def send_inputs(self, place: npt.NDArray[np.int32], rows: StepBatch) -> None:
+        """Copy what rows of a step bring, by way of a place that no copy under way comes from."""
+        self.plan.inputs.fill(place, rows)
+        self.die.copy_in(self._addresses[self.plan.inputs.area], place)
 
     def run(self, counts: Counts) -> None:
         """Put the launches of one step in the die's stream."""

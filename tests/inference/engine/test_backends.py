@@ -7,6 +7,7 @@ import pytest
 
 from accel.backend import Limits
 from accel.cpu.backend import CpuBackend
+from accel.cuda.backend import CudaBackend
 from accel.reference.backend import ReferenceBackend
 from inference.engine.config import EngineConfig
 from inference.engine.params import SamplingParams
@@ -27,23 +28,28 @@ def run(request, golden):
     executors = []
 
     def run(file, requests, arrivals, config=CONFIG, see=None):
-        limits = Limits(
-            max_rows=config.max_rows,
-            max_logit_rows=config.max_logit_rows,
-            num_slots=config.num_slots,
-            num_pages=config.num_pages,
-            max_pages_per_slot=config.max_pages_per_slot,
-        )
-        with read_gguf(golden / "tiny" / file) as gguf:
-            model, program = record(gguf)
-            executor = request.param().compile(fuse(program), limits, lambda *_: None)
+        executor, vocab_size = compiled(golden / "tiny" / file, request.param(), config)
         executors.append(executor)
         hooked = HookedExecutor(executor)
-        return run_schedule(hooked.with_hook, model.vocab_size, config, requests, arrivals, see=see)
+        return run_schedule(hooked.with_hook, vocab_size, config, requests, arrivals, see=see)
 
     yield run
     for executor in executors:
         executor.close()
+
+
+def compiled(path, backend, config):
+    """An executor of a file's model, and the size of its vocabulary."""
+    limits = Limits(
+        max_rows=config.max_rows,
+        max_logit_rows=config.max_logit_rows,
+        num_slots=config.num_slots,
+        num_pages=config.num_pages,
+        max_pages_per_slot=config.max_pages_per_slot,
+    )
+    with read_gguf(path) as gguf:
+        model, program = record(gguf)
+        return backend.compile(fuse(program), limits, lambda *_: None), model.vocab_size
 
 
 class HookedExecutor:
@@ -51,6 +57,7 @@ class HookedExecutor:
 
     def __init__(self, executor):
         self.executor, self.num_steps = executor, 0
+        self.num_in_flight = executor.num_in_flight
 
     def with_hook(self, before_step):
         self.before_step = before_step
@@ -129,3 +136,27 @@ def test_tokens_and_logprobs_are_the_same_after_a_cache_hit(run, file):
     results = run(file, [first, second], [0, 10**9], config, see=stats.append)
     assert results[1] == run(file, [second], [0], alone)[0]
     assert stats[0].counts.num_cached_tokens == 64
+
+
+def test_a_split_model_gives_the_tokens_of_one_die(emulated, golden):
+    """With two steps in flight, prompts in chunks beside decodes, and a preemption."""
+    exact = SamplingParams(temperature=0.0, num_logprobs=2)
+    sampled = SamplingParams(temperature=0.9, seed=3, frequency_penalty=0.4)
+    requests = [
+        request_of([7 + i] * (1 + 15 * i), 40, sampling)
+        for i, sampling in enumerate([exact, sampled, GREEDY, sampled])
+    ]
+    config = EngineConfig(context_len=96, num_pages=6, num_slots=3, chunk_len=16)
+    results, stats = [], []
+    for num_dies in (1, 2):
+        emulated.reset(num_dies=2, lazy=True, poison=True)
+        backend = CudaBackend(range(num_dies))
+        executor, vocab_size = compiled(golden / "tiny" / "qwen3.Q4_0.gguf", backend, config)
+        with_hook = HookedExecutor(executor).with_hook
+        results.append(
+            run_schedule(with_hook, vocab_size, config, requests, [0, 0, 1, 9], see=stats.append)
+        )
+        executor.close()
+    assert results[0] == results[1]
+    assert stats[1].counts.num_preempted >= 1
+    assert stats[1].counts.num_steps > stats[0].counts.num_steps, "a step had all rows"
