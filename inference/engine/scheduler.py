@@ -185,16 +185,22 @@ class Scheduler:
         while self._queue and self._may_enter(self._queue[0]) and self._park_one(in_flight):
             self._move_up()
         self._grow(in_flight)
-        decoding = [s for s in self._seated if s.is_decoding]
-        ready = [s for s in decoding if s not in in_flight and not s.needs_page]
-        # As many as the other steps have: dies that work one after the other are then equally busy.
-        decodes = tuple(ready[: -(-len(decoding) // self._num_in_flight)])
+        decodes = tuple(s for s in self._seated if s.is_decoding)
+        if self._num_in_flight > 1:
+            decodes = self._share(decodes, in_flight)
         if not self._prompts or self._prompts[0] in in_flight:
             return StepPlan(decodes) if decodes else None
         prompt = self._prompts[0]
         self._resume(prompt)  # again: what was computed since it took its slot may be of use
         end = min(prompt.num_computed + self._config.chunk_len, prompt.prefill_len)
         return StepPlan(decodes, prompt, prompt.num_computed, end)
+
+    def _share(
+        self, decoding: tuple[Sequence, ...], in_flight: Collection[Sequence]
+    ) -> tuple[Sequence, ...]:
+        """Those of one step, as many as the others get: dies that follow each other are equally busy."""
+        ready = [s for s in decoding if s not in in_flight and not s.needs_page]
+        return tuple(ready[: -(-len(decoding) // self._num_in_flight)])
 
     def prefilled(self, sequence: Sequence, num_computed: int) -> None:
         """A chunk was computed; after the last one the next prompt has its turn."""

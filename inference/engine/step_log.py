@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StepTiming:
-    """One step. plan_s: choosing rows and filling arrays; step_s: the model; commit_s: the books."""
+    """One step.
+
+    plan_s: choosing rows and filling arrays; step_s: the model, while it was waited for; commit_s: the books.
+    """
 
     number: int
     num_decodes: int
