@@ -128,34 +128,52 @@ def tensors_of(model: Model) -> dict[str, Tensor]:
 
 @dataclass(frozen=True)
 class Traffic:
-    """What one step reads and issues: bytes, warp instructions and launches, for `tokens` decodes."""
+    """What one step reads and issues on a die: bytes, warp instructions and launches."""
 
     bytes: float
     instructions: float
     launches: int
 
+    def seconds(self, clock: float, bandwidth: float) -> tuple[float, float, float]:
+        """Reading at all of the bandwidth, issuing, and launching."""
+        issuing = self.instructions / (MULTIPROCESSORS * ISSUE_PER_CLOCK * clock)
+        return self.bytes / bandwidth, issuing, self.launches * LAUNCH_S
+
+    def predicted_s(self, clock: float, bandwidth: float) -> float:
+        reading, issuing, launching = self.seconds(clock, bandwidth)
+        return max(reading / REACHED, issuing) + launching
+
 
 def traffic(
-    model: Model, tokens: int, counts: dict[tuple[str, str], float], context: int
-) -> Traffic:
+    model: Model,
+    tokens: int,
+    counts: dict[tuple[str, str], float],
+    context: int,
+    num_dies: int = 1,
+) -> tuple[Traffic, ...]:
+    """Of each die, for a step of so many decodes."""
     config = ModelConfig(
         "llama", model.layers, model.width, model.ffn, model.heads, model.kv_heads, model.head_dim,
         model.vocab, 8192, 1e-5, RopeConfig(model.head_dim, 10_000.0),
     )  # fmt: skip
     builder = Builder()
     program = fuse(builder.finish(forward(builder, config, Weights(tensors_of(model)))))
-    (plan,) = plan_stages(program, Limits(136, 8, 8, 512, 256), 1)
-    num_bytes = instructions = 0.0
-    for rows in plan.lowered.weights:
-        is_table = rows.area.what == "token_embd" and not model.tied
-        if not is_table:
-            weights = rows.num_rows * rows.k
-            num_bytes += rows.area.num_bytes * -(-tokens // MATMULS[-1].tokens)
-            shape = next((s for s in MATMULS[1:] if s.tokens >= tokens), MATMULS[-1])
-            instructions += weights * tokens * counts[rows.fmt.name, shape.entry] / 32
     sequences = tokens if tokens <= 8 else 1  # a prompt's rows share what they attend to
-    num_bytes += sequences * context * model.layers * model.kv_heads * model.head_dim * 4
-    return Traffic(num_bytes, instructions, len(plan.lowered.ops))
+    kv_bytes = sequences * context * model.layers * model.kv_heads * model.head_dim * 4
+    found = []
+    plans = plan_stages(program, Limits(136, 8, 8, 512, 256), num_dies)
+    for plan in plans:
+        num_bytes, instructions = kv_bytes / num_dies, 0.0
+        for rows in plan.lowered.weights:
+            is_output = model.tied and plan is plans[-1]
+            is_table = rows.area.what == "token_embd" and not is_output
+            if not is_table:
+                weights = rows.num_rows * rows.k
+                num_bytes += rows.area.num_bytes * -(-tokens // MATMULS[-1].tokens)
+                shape = next((s for s in MATMULS[1:] if s.tokens >= tokens), MATMULS[-1])
+                instructions += weights * tokens * counts[rows.fmt.name, shape.entry] / 32
+        found.append(Traffic(num_bytes, instructions, len(plan.lowered.ops)))
+    return tuple(found)
 
 
 def instructions_a_block(kernel: Kernel) -> int:
@@ -243,21 +261,47 @@ def model_table(counts: dict[tuple[str, str], float]) -> list[str]:
     ]
     for model in MODELS:
         for tokens in (1, 8, 128):
-            step = traffic(model, tokens, counts, context=512)
+            (step,) = traffic(model, tokens, counts, context=512)
             cells = []
-            for clock, bandwidth in CLOCKS.values():
-                reading = step.bytes / bandwidth
-                issuing = step.instructions / (MULTIPROCESSORS * ISSUE_PER_CLOCK * clock)
-                launching = step.launches * LAUNCH_S
-                bound_s = max(reading, issuing, launching)
-                why = {reading: "bytes", issuing: "instructions", launching: "launches"}[bound_s]
-                predicted = tokens / (max(reading / REACHED, issuing) + launching)
-                cells.append(f"{tokens / bound_s:.0f} ({why}): {predicted:.0f}")
+            for rates in CLOCKS.values():
+                bounds = dict(
+                    zip(("bytes", "instructions", "launches"), step.seconds(*rates), strict=True)
+                )
+                why = max(bounds, key=lambda name: bounds[name])
+                predicted = tokens / step.predicted_s(*rates)
+                cells.append(f"{tokens / bounds[why]:.0f} ({why}): {predicted:.0f}")
             published = model.published if tokens == 1 else ""
             lines.append(
                 f"| {model.name} | {tokens} | {step.launches} | {step.bytes / 1e9:.2f} |"
                 f" {step.instructions / 1e9:.2f} | {' | '.join(cells)} | {published} |"
             )
+    return lines
+
+
+def split_table(counts: dict[tuple[str, str], float]) -> list[str]:
+    """A split runs one step after the other, or two in flight with half of the sequences each."""
+    lines = [
+        "| model, Q4_K_M | batch | "
+        + " | ".join(
+            f"one die at {name} | two dies, one step | two dies, two steps" for name in CLOCKS
+        )
+        + " |",
+        "|---|---|" + "---|" * (3 * len(CLOCKS)),
+    ]
+    for model in MODELS:
+        for tokens in (2, 8):
+            (whole,) = traffic(model, tokens, counts, context=512)
+            after_another = traffic(model, tokens, counts, 512, num_dies=2)
+            in_flight = traffic(model, tokens // 2, counts, 512, num_dies=2)
+            cells = []
+            for rates in CLOCKS.values():
+                times_s = (
+                    whole.predicted_s(*rates),
+                    sum(stage.predicted_s(*rates) for stage in after_another),
+                    2 * max(stage.predicted_s(*rates) for stage in in_flight),
+                )
+                cells += [f"{tokens / time_s:.0f}" for time_s in times_s]
+            lines.append(f"| {model.name} | {tokens} | {' | '.join(cells)} |")
     return lines
 
 
@@ -269,6 +313,7 @@ def main() -> None:
         "kernels": kernel_table(),
         "formats": format_table(counts),
         "models": model_table(counts),
+        "split": split_table(counts),
     }
     text = PAGE.read_text("utf-8")
     for name, lines in tables.items():
