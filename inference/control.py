@@ -90,7 +90,7 @@ def load(request: LoadRequest, actor: str) -> ReplicaStatus:
         raise ArtifactNotFound("")
     is_held = selectors.is_held(artifact, request.name, quantize=request.quantize)
     if request.another or request.dies or not is_held:
-        demand = services.artifact_demand(artifact)
+        demand = services.artifact_demand(artifact, quantise=request.quantize)
         placement.place(demand, rooms, available_bytes(), request.dies)
     replica = services.replica_request(
         artifact=artifact,

@@ -9,15 +9,13 @@ from __future__ import annotations
 import atexit
 import gc
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from django.conf import settings
 
-from accel.host import num_cores
 from inference import control
 from inference.dies import DieWatch, die_settings, serve_with
+from inference.engine_settings import engine_settings
 from inference.http_server.last_tasks import before_reactor_stops, end_tasks_of_reactor
-from inference.loading import EngineSettings
 from inference.runtime import Runtime
 from inference.runtime_access import set_runtime
 from inference.supervisor import AlreadyRunning, LoadProgress, Supervisor
@@ -29,26 +27,6 @@ __all__ = ["AlreadyRunning", "begin_stop", "start_engine"]
 OBJECTS_BETWEEN_COLLECTIONS = 20_000
 
 _supervisor: Supervisor | None = None
-
-
-def engine_settings(values: dict[str, Any]) -> EngineSettings:
-    num_slots = values["PANTHEON_BATCH_SLOTS"]
-    return EngineSettings(
-        backend=values["PANTHEON_BACKEND"],
-        kernel_cache_dir=values["PANTHEON_KERNEL_CACHE_DIR"],
-        num_threads=values["PANTHEON_CPU_THREADS"] or num_cores(),
-        isa=values["PANTHEON_CPU_ISA"],
-        num_slots=num_slots or 1,
-        context_len=values["PANTHEON_CONTEXT_LEN"],
-        kv_tokens=values["PANTHEON_KV_TOKENS"],
-        kv_type=values["PANTHEON_KV_TYPE"],
-        chunk_len=values["PANTHEON_PREFILL_CHUNK"],
-        # One at a time means nobody waits either: a second request is told at once.
-        queue_depth=values["PANTHEON_QUEUE_DEPTH"] if num_slots else 0,
-        prefix_cache=values["PANTHEON_PREFIX_CACHE"],
-        queue_wait_s=values["PANTHEON_QUEUE_WAIT_S"],
-        step_stats=values["PANTHEON_STEP_STATS"],
-    )
 
 
 def start_engine(

@@ -6,7 +6,7 @@ and the fix; previews show it as it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -18,7 +18,11 @@ CONTEXT_STEP = 256  # Suggested context lengths are multiples of this, in tokens
 
 @dataclass(frozen=True)
 class Demand:
-    """Bytes a replica needs, by kind. Weights and KV memory divide over dies; scratch is needed on each."""
+    """Bytes a replica needs, by kind. Weights and KV memory divide over dies; scratch is needed on each.
+
+    `measured(num_dies)`, where given, tells what each of so many dies holds, in the order of the layers; None
+    where that is not known. It may raise PlacementRefused for a model that so many dies cannot run.
+    """
 
     name: str
     weight_bytes: int
@@ -26,17 +30,28 @@ class Demand:
     scratch_bytes: int
     context_len: int
     kv_tokens: int  # positions in the KV memory, shared by all sequences
+    measured: Callable[[int], tuple[int, ...] | None] | None = None
 
     @property
     def total_bytes(self) -> int:
         return self.weight_bytes + self.kv_bytes + self.scratch_bytes
 
-    def per_die_bytes(self, num_dies: int) -> int:
-        return -(-(self.weight_bytes + self.kv_bytes) // num_dies) + self.scratch_bytes
+    def shares(self, num_dies: int) -> tuple[int, ...]:
+        """Bytes on each die, in the order of the layers: measured, else divided evenly.
 
-    def describe(self) -> str:
+        Raises: PlacementRefused.
+        """
+        measured = self.measured(num_dies) if self.measured is not None else None
+        if measured is not None:
+            return measured
+        each = -(-(self.weight_bytes + self.kv_bytes) // num_dies) + self.scratch_bytes
+        return (each,) * num_dies
+
+    def describe(self, num_dies: int = 0) -> str:
+        """On so many dies together; 0: on the host. Raises: PlacementRefused, as `shares` does."""
+        num_bytes = sum(self.shares(num_dies)) if num_dies else self.total_bytes
         return (
-            f"{self.name} needs {format_bytes(self.total_bytes)} (weights"
+            f"{self.name} needs {format_bytes(num_bytes)} (weights"
             f" {format_bytes(self.weight_bytes)}, KV memory {format_bytes(self.kv_bytes)}:"
             f" {self.kv_tokens:,} positions for a context length of {self.context_len:,} tokens)"
         )
@@ -101,21 +116,24 @@ def place_on_requested(
 ) -> Placement:
     """Exactly these dies, layers split evenly over them in the order of their ordinals."""
     by_ordinal = {die.ordinal: die for die in dies}
-    each = demand.per_die_bytes(len(set(requested)))
-    for ordinal in sorted(set(requested)):
+    chosen = sorted(set(requested))
+    for ordinal in chosen:
         die = by_ordinal.get(ordinal)
         if die is None:
             known = ", ".join(map(str, sorted(by_ordinal))) or "none"
             raise PlacementRefused(f"There is no die {ordinal} on this host. Dies: {known}.")
         if die.failure:
             raise PlacementRefused(f"Die {ordinal} has failed ({die.failure}); choose another die.")
-        if die.free_bytes < each:
+    die_bytes = dict(zip(chosen, demand.shares(len(chosen)), strict=True))
+    for ordinal, share in die_bytes.items():
+        free_bytes = by_ordinal[ordinal].free_bytes
+        if free_bytes < share:
             raise PlacementRefused(
-                f"{demand.describe()}, {format_bytes(each)} a die, but die {ordinal} has"
-                f" {format_bytes(die.free_bytes)} free;"
+                f"{demand.describe(len(chosen))}, {format_bytes(share)} on die {ordinal},"
+                f" but die {ordinal} has {format_bytes(free_bytes)} free;"
                 f" {_either(*_other_dies(demand, dies), 'choose a smaller quantization')}."
             )
-    return Placement(dict.fromkeys(sorted(set(requested)), each))
+    return Placement(die_bytes)
 
 
 def place_on_dies(demand: Demand, dies: Sequence[DieRoom]) -> Placement:
@@ -136,11 +154,11 @@ def place_on_dies(demand: Demand, dies: Sequence[DieRoom]) -> Placement:
             " already; unload one of them or name the dies to use."
         )
     for chosen in _candidates(demand, usable):
-        each = demand.per_die_bytes(len(chosen))
-        return Placement({die.ordinal: each for die in sorted(chosen, key=_ordinal)})
+        ordinals = [die.ordinal for die in sorted(chosen, key=_ordinal)]
+        return Placement(dict(zip(ordinals, demand.shares(len(chosen)), strict=True)))
     best = max(usable, key=lambda die: die.free_bytes)
     raise PlacementRefused(
-        f"{demand.describe()}, but the freest die, {best.ordinal}, has"
+        f"{demand.describe(1)}, but the freest die, {best.ordinal}, has"
         f" {format_bytes(best.free_bytes)} free and no set of cards has room for its share;"
         f" {_either('unload another model', 'lower the context length', 'choose a smaller quantization')}."
     )
@@ -151,27 +169,45 @@ def _ordinal(die: DieRoom) -> int:
 
 
 def _candidates(demand: Demand, usable: Sequence[DieRoom]) -> Iterator[list[DieRoom]]:
-    """Die sets that fit, best first within each size, smaller sizes first."""
+    """Die sets that fit, best first within each size, smaller sizes first. Raises: PlacementRefused."""
     by_card = groupby(sorted(usable, key=lambda die: (die.card, die.ordinal)), lambda die: die.card)
     cards = {card: list(of_card) for card, of_card in by_card}
     busy = {card for card, of_card in cards.items() if any(die.used_bytes for die in of_card)}
 
-    one = demand.per_die_bytes(1)
+    (one,) = demand.shares(1)
     fitting = [die for die in usable if die.free_bytes >= one]
     # Singles gather on cards in use, so that whole cards stay free for models that need one.
     yield from ([d] for d in sorted(fitting, key=lambda d: _single_rank(d, cards[d.card])))
 
-    two = demand.per_die_bytes(2)
-    pairs = [c for c in cards.values() if len(c) == 2 and min(d.free_bytes for d in c) >= two]
+    two = _shares(demand, 2)
+    pairs = [card for card in cards.values() if len(card) == 2 and _fits(card, two)]
     # A card nobody uses first, then the one with most room in all.
     yield from sorted(pairs, key=lambda c: (c[0].card in busy, -sum(d.free_bytes for d in c)))
 
     whole = [cards[card] for card in sorted(cards) if len(cards[card]) == 2]
     for num_cards in range(2, len(whole) + 1):
-        each = demand.per_die_bytes(2 * num_cards)
-        roomy = [card for card in whole if min(d.free_bytes for d in card) >= each]
-        if len(roomy) >= num_cards:
-            yield [die for card in roomy[:num_cards] for die in card]
+        shares = _shares(demand, 2 * num_cards)
+        chosen: list[DieRoom] = []
+        for card in whole:
+            if _fits(card, shares[len(chosen) :][:2]):
+                chosen += card
+        if len(chosen) == 2 * num_cards:
+            yield chosen
+
+
+def _shares(demand: Demand, num_dies: int) -> tuple[int, ...]:
+    """Empty where the model cannot be split over so many."""
+    try:
+        return demand.shares(num_dies)
+    except PlacementRefused:
+        return ()
+
+
+def _fits(card: Sequence[DieRoom], shares: Sequence[int]) -> bool:
+    """Whether the card's dies, in order, have room for two shares."""
+    return len(shares) == 2 and all(
+        die.free_bytes >= share for die, share in zip(card, shares, strict=True)
+    )
 
 
 def _single_rank(die: DieRoom, of_card: Sequence[DieRoom]) -> tuple[bool, int, int]:

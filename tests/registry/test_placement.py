@@ -74,6 +74,48 @@ def test_scratch_is_needed_on_every_die():
     assert each == {0: 10 * GIB, 1: 10 * GIB}
 
 
+def measured(**gib_by_num_dies):
+    """A model whose bytes on each die are known: one=(3,), two=(3, 1); no other number can run it."""
+    sizes = {{"one": 1, "two": 2, "four": 4}[name]: gib for name, gib in gib_by_num_dies.items()}
+
+    def shares(num_dies):
+        if num_dies not in sizes:
+            raise PlacementRefused(f"It cannot run on {num_dies} dies.")
+        return tuple(int(gib * GIB) for gib in sizes[num_dies])
+
+    return replace(demand(16), measured=shares)
+
+
+def test_measured_shares_are_charged_die_by_die():
+    """In the order of the layers, which is that of the ordinals."""
+    uneven = measured(one=(13,), two=(9, 4))
+    assert place(uneven, k80(0, 0), 0).die_bytes == {0: 9 * GIB, 1: 4 * GIB}
+    assert place(uneven, k80(0, 0, 0, 0), 0, [3, 0]).die_bytes == {0: 9 * GIB, 3: 4 * GIB}
+    assert place(uneven, k80(5, 0, 0, 5), 0).die_bytes == {2: 9 * GIB, 3: 4 * GIB}
+
+
+def test_measured_shares_are_refused_die_by_die():
+    with pytest.raises(
+        PlacementRefused, match=r"needs 13.0 GiB.*9.0 GiB on die 0, but die 0 has 6.0"
+    ):
+        place(measured(one=(13,), two=(9, 4)), k80(5, 0), 0, [0, 1])
+
+
+def test_whole_cards_are_chosen_by_what_each_die_must_hold():
+    uneven = measured(one=(26,), two=(18, 8), four=(9, 9, 4, 4))
+    assert list(place(uneven, k80(5, 5, 0, 0, 5, 5), 0).die_bytes) == [2, 3, 4, 5]
+
+
+def test_a_number_of_dies_that_cannot_run_it_is_passed_over():
+    assert len(place(measured(one=(26,), four=(9, 9, 4, 4)), k80(0, 0, 0, 0), 0).die_bytes) == 4
+    with pytest.raises(PlacementRefused, match="no set of cards has room"):
+        place(measured(one=(13,)), k80(0, 0), 0)
+    with pytest.raises(PlacementRefused, match="cannot run on 2 dies"):
+        place(measured(one=(13,)), k80(0, 0), 0, [0, 1])
+    with pytest.raises(PlacementRefused, match="cannot run on 1 dies"):
+        place(measured(), k80(0, 0), 0)
+
+
 def test_the_dies_named_are_the_dies_taken():
     assert list(place(demand(16), k80(0, 0, 0, 0), 0, requested_dies=[3, 1]).die_bytes) == [1, 3]
 
@@ -229,7 +271,7 @@ def test_singles_gather_wherever_they_can(wanted, dies):
     if len(chosen) > 1:
         return
     in_use = {die.ordinal for die in dies if die.used_bytes and not die.failure}
-    each = wanted.per_die_bytes(1)
+    each = wanted.shares(1)[0]
     packed = [
         die.ordinal
         for die in dies
@@ -248,8 +290,8 @@ def test_a_refusal_means_that_nothing_fits(wanted, dies):
         assert "die" in refused.reason
     free = {die.ordinal: die.free_bytes for die in dies if not die.failure}
     cards = [(o, o + 1) for o in range(0, len(dies), 2) if o in free and o + 1 in free]
-    assert all(num_bytes < wanted.per_die_bytes(1) for num_bytes in free.values())
+    assert all(num_bytes < wanted.shares(1)[0] for num_bytes in free.values())
     for num_cards in range(1, len(cards) + 1):
-        each = wanted.per_die_bytes(2 * num_cards)
+        each = wanted.shares(2 * num_cards)[0]
         roomy = [card for card in cards if min(free[o] for o in card) >= each]
         assert len(roomy) < num_cards

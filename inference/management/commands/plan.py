@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
+from collections.abc import Sequence
 from typing import Any
 
 from django.core.management.base import CommandError
@@ -13,7 +14,8 @@ from rich.text import Text
 from accel.host import available_bytes
 from inference.management.hardware import current_dies
 from registry import services
-from registry.errors import RegistryError
+from registry.errors import PlacementRefused, RegistryError
+from registry.placement import Demand, DieRoom
 from registry.plan import Option, options, unasked
 from registry.selectors import rooms_of
 from registry.sizes import format_bytes
@@ -39,7 +41,7 @@ class Command(RichCommand):
         dies, host_bytes = rooms_of(current_dies()), available_bytes()
         demand = services.artifact_demand(artifact, options_given["context"])
         chosen = unasked(demand, dies, host_bytes)
-        self.console.print(Text(f"{demand.describe()}."), soft_wrap=True)
+        self.console.print(Text(f"{_need(demand, dies)}."), soft_wrap=True)
         self.console.print(
             Text(
                 "It fits nowhere."
@@ -52,6 +54,13 @@ class Command(RichCommand):
         for option in options(demand, dies, host_bytes):
             table.add_row(option.where, "no" if option.refusal else "yes", Text(_remark(option)))
         self.console.print(table)
+
+
+def _need(demand: Demand, dies: Sequence[DieRoom]) -> str:
+    try:
+        return demand.describe(1 if dies else 0)
+    except PlacementRefused:  # dies cannot run it; the table says why
+        return demand.describe()
 
 
 def _remark(option: Option) -> str:

@@ -82,11 +82,11 @@ def test_an_unload_gives_the_bytes_back(start, artifact, emulated) -> None:
 
 
 def test_what_does_not_fit_is_refused_with_the_limit(start, artifact, emulated) -> None:
-    emulated.reset(num_dies=2, memory_bytes=GIB + (1 << 20))
+    emulated.reset(num_dies=2, memory_bytes=GIB + (1 << 16))
     start()
     replica = wish(artifact)
     becomes(replica, State.FAILED)
-    assert "the freest die, 0, has 1.0 MiB free" in replica.failure_reason
+    assert "the freest die, 0, has 64 KiB free" in replica.failure_reason
 
 
 @pytest.mark.parametrize("phase", ["compiling kernels", "uploading weights"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inference.startup import engine_settings
+from inference.engine_settings import engine_settings
 from pantheon_site import env
 
 
