@@ -22,7 +22,9 @@ from tests.e2e.server_process import ServerProcess
 
 MAX_GROWTH_BYTES = 64 << 20
 PROBE_EVERY_S = 0.1
-SLACK_S = 0.1  # what the two cores of a test machine add by being shared
+SLACK_S = (
+    0.25  # what two cores that others want too add: a server that waits for a client takes seconds
+)
 
 
 def rss_bytes(server: ServerProcess) -> int:
@@ -53,8 +55,10 @@ class Watch:
     def check(self) -> None:
         assert not self.failures
         assert len(self.latencies_s) >= 5
-        assert statistics.median(self.latencies_s) <= 3 * self.normal_s + SLACK_S
-        assert max(self.latencies_s) <= 20 * self.normal_s + 10 * SLACK_S
+        seen_s, worst_s = statistics.median(self.latencies_s), max(self.latencies_s)
+        told = f"median {seen_s:.3f} s, most {worst_s:.3f} s, normally {self.normal_s:.3f} s"
+        assert seen_s <= 3 * self.normal_s + SLACK_S, told
+        assert worst_s <= 20 * self.normal_s + 10 * SLACK_S, told
         assert self.growth_bytes <= MAX_GROWTH_BYTES
 
 
