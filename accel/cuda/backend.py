@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 from accel.backend import PAGE_LEN
 from accel.cuda.die import Die
-from accel.cuda.executor import CudaExecutor
+from accel.cuda.executor import CudaExecutor, num_in_flight
 from accel.cuda.lowering import check, lower
 from accel.cuda.plan import KINDS
 from accel.cuda.split import split
 from accel.cuda.stage import Stage, StagePlan
 from accel.cuda.step_inputs import StepInputs
+from accel.cuda.survey import SurveyMemory
 from accel.cuda.vectors import Vectors
 from kernels.cuda import launches
 
@@ -78,7 +79,11 @@ def plan_stages(program: Program, limits: Limits, num_dies: int) -> tuple[StageP
         vectors = Vectors(stage.ops, limits.max_pages_per_slot * PAGE_LEN)
         inputs = StepInputs(limits)
         lowered = lower(stage, program, limits, inputs, vectors)
-        plans.append(StagePlan(lowered, inputs, vectors))
+        survey = None
+        if stage.sent is None:
+            num_kept = num_in_flight(num_dies) if num_dies > 1 else 0
+            survey = SurveyMemory(limits, program.vocab_size, lowered.output_stride, num_kept)
+        plans.append(StagePlan(lowered, inputs, vectors, survey))
     return tuple(plans)
 
 

@@ -60,6 +60,7 @@ class Die:
             self._context: Any = device.make_context()
             try:
                 self.stream: Any = self._driver.Stream()
+                self._aside: Any = self._driver.Stream()
                 self._events: list[Any] = []
                 self._end: Any = self.new_event()
             except BaseException:
@@ -102,7 +103,7 @@ class Die:
         self.account.release_all(self._driver)
         self._events.clear()
         self.peers.clear()
-        del self.stream, self._end
+        del self.stream, self._aside, self._end
         with suppress(self._driver.Error):
             context.detach()  # destroys it, and takes it off this thread
         with _open_lock:
@@ -145,6 +146,12 @@ class Die:
     def copy_out(self, target: npt.NDArray[np.generic], address: int) -> None:
         """Copy from `address` to a host array; it holds the values once the stream has passed."""
         self._driver.memcpy_dtoh_async(target, address, self.stream)
+
+    def fetch(self, target: npt.NDArray[np.generic], address: int) -> None:
+        """Copy from what nothing in the stream writes any more, and wait for that copy alone."""
+        self._driver.memcpy_dtoh_async(target, address, self._aside)
+        self._end.record(self._aside)
+        self.wait(self._end)
 
     def copy_within(self, target: int, source: int, num_bytes: int) -> None:
         self._driver.memcpy_dtod_async(target, source, num_bytes, self.stream)

@@ -1,4 +1,4 @@
-"""A program on its dies: runs steps, part by part and stage by stage, and fetches the logits.
+"""A program on its dies: runs steps, part by part and stage by stage, and fetches or surveys the logits.
 
 Owns the order of steps and what crosses between dies; knows no op. Used by one thread at a time.
 """
@@ -16,6 +16,8 @@ from accel.backend import MemoryUse
 from accel.cuda.peer import Crossing
 from accel.cuda.plan import Counts
 from accel.cuda.step_parts import max_parts, step_parts
+from accel.cuda.survey import findings_of
+from accel.survey import Traffic
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
     from accel.backend import Limits, StepBatch
     from accel.cuda.stage import Stage
+    from accel.cuda.survey import SurveyLane
+    from accel.survey import Finding, Survey
 
 
 MOST_IN_FLIGHT = 2  # with more a sequence would wait longer for its turn, and two dies be no busier
@@ -31,12 +35,21 @@ MOST_IN_FLIGHT = 2  # with more a sequence would wait longer for its turn, and t
 
 @dataclass(eq=False)
 class _Lane:
-    """What a step in flight has of its own. inputs: of each stage, (num_parts, num_values) int32."""
+    """What a step in flight has of its own. inputs: of each stage, (num_parts, num_values) int32.
+
+    kept: where the last die keeps the step's logits while it is surveyed, and until the lane's next step.
+    """
 
     inputs: tuple[npt.NDArray[np.int32], ...]
     logits: npt.NDArray[np.float32]
     end: Any  # a pycuda Event of the last die: the logits are there
+    survey: SurveyLane
+    kept: int
     num_logits: int = 0
+
+
+def num_in_flight(num_stages: int) -> int:
+    return min(num_stages, MOST_IN_FLIGHT)
 
 
 class CudaExecutor:
@@ -57,11 +70,13 @@ class CudaExecutor:
             for before, after in pairwise(stages)
         ]
         self._vocab_size = vocab_size
-        self.num_in_flight = min(len(stages), MOST_IN_FLIGHT)
-        self._free = deque(self._new_lane() for _ in range(self.num_in_flight))
+        self.num_in_flight = num_in_flight(len(stages))
+        self.traffic = Traffic()
+        self._surveyor = stages[-1].surveyor()
+        self._free = deque(self._new_lane(number) for number in range(self.num_in_flight))
         self._in_flight: deque[_Lane] = deque()
 
-    def _new_lane(self) -> _Lane:
+    def _new_lane(self, number: int) -> _Lane:
         num_parts = max_parts(self._limits.max_rows, len(self._stages))
         inputs = []
         for stage in self._stages:
@@ -69,9 +84,15 @@ class CudaExecutor:
                 inputs.append(stage.new_inputs(num_parts))
         last = self._stages[-1]
         shape = (self._limits.max_logit_rows, last.plan.lowered.output_stride)
+        assert last.plan.survey is not None
+        kept = last.plan.survey.logits
         with last.die.current():
             return _Lane(
-                tuple(inputs), last.die.pinned(shape, np.float32).array, last.die.new_event()
+                tuple(inputs),
+                last.die.pinned(shape, np.float32).array,
+                last.die.new_event(),
+                self._surveyor.new_lane(),
+                last.address(kept[number] if kept else last.plan.lowered.output),
             )
 
     @property
@@ -84,6 +105,13 @@ class CudaExecutor:
 
     def start(self, batch: StepBatch) -> None:
         """Put the step in the streams of all dies. Raises: DieFailed."""
+        self._start(batch, None)
+
+    def start_surveyed(self, batch: StepBatch, surveys: Sequence[Survey]) -> None:
+        """See accel.survey.SurveyingExecutor. Raises: DieFailed."""
+        self._start(batch, surveys)
+
+    def _start(self, batch: StepBatch, surveys: Sequence[Survey] | None) -> None:
         assert 0 < len(batch.tokens) <= self._limits.max_rows
         assert len(batch.logit_rows) <= self._limits.max_logit_rows
         lane = self._free.popleft()
@@ -91,19 +119,44 @@ class CudaExecutor:
         lane.num_logits = 0
         for part, rows in enumerate(step_parts(batch, len(self._stages))):
             self._run(lane, part, rows)
-            self._fetch(lane, rows)
+            if surveys is None:
+                self._fetch(lane, rows)
+            else:
+                self._keep(lane, rows)
         last = self._stages[-1].die
         with last.current():
+            if surveys is not None:
+                self._surveyor.start(lane.survey, surveys, lane.kept)
             last.record(lane.end)
 
     def finish(self) -> npt.NDArray[np.float32]:
         """Logits (L, vocab_size) f32 of the oldest step. Raises: DieFailed."""
+        lane = self._wait()
+        return lane.logits[: lane.num_logits, : self._vocab_size]
+
+    def finish_surveyed(self) -> list[Finding]:
+        """See accel.survey.SurveyingExecutor. Raises: DieFailed."""
+        self._surveyed = lane = self._wait()
+        self.traffic.num_rows += lane.num_logits
+        self.traffic.num_answer_bytes += lane.survey.num_answer_bytes
+        return findings_of(lane.survey)
+
+    def logits(self, row: int, first: int, end: int) -> npt.NDArray[np.float32]:
+        """See accel.survey.SurveyingExecutor. Raises: DieFailed."""
+        lane, last = self._surveyed, self._stages[-1]
+        wanted = lane.logits[row, first:end]
+        with last.die.current():
+            last.die.fetch(wanted, lane.kept + 4 * (row * lane.logits.shape[1] + first))
+        self.traffic.num_logits += end - first
+        return wanted
+
+    def _wait(self) -> _Lane:
         lane = self._in_flight.popleft()
         last = self._stages[-1].die
         with last.current():
             last.wait(lane.end)  # not for the stream, which may have the next step
         self._free.append(lane)
-        return lane.logits[: lane.num_logits, : self._vocab_size]
+        return lane
 
     def _run(self, lane: _Lane, part: int, rows: StepBatch) -> None:
         """Put the launches of some rows of the step in the streams of all dies."""
@@ -125,6 +178,16 @@ class CudaExecutor:
                 logits = lane.logits[lane.num_logits : lane.num_logits + num_rows]
                 last.die.copy_out(logits, last.address(last.plan.lowered.output))
             lane.num_logits += num_rows
+
+    def _keep(self, lane: _Lane, rows: StepBatch) -> None:
+        """Put the rows' logits where the step after this one, and its next part, write none."""
+        last, num_rows = self._stages[-1], len(rows.logit_rows)
+        output, row_bytes = last.address(last.plan.lowered.output), 4 * lane.logits.shape[1]
+        if num_rows and lane.kept != output:
+            with last.die.current():
+                target = lane.kept + lane.num_logits * row_bytes
+                last.die.copy_within(target, output, num_rows * row_bytes)
+        lane.num_logits += num_rows
 
     def close(self) -> None:
         """Give the dies back. Safe to call twice, from any thread, whatever state the dies are in."""

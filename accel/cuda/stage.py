@@ -13,6 +13,7 @@ import numpy as np
 from accel.cuda.graphs import record
 from accel.cuda.modules import Modules
 from accel.cuda.plan import At, Counts
+from accel.cuda.survey import KERNELS, Surveyor
 from accel.cuda.upload import uploading
 from kernels.specs.program import Rows
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from accel.cuda.modules import Launch
     from accel.cuda.plan import Area, Argument
     from accel.cuda.step_inputs import StepInputs
+    from accel.cuda.survey import SurveyMemory
     from accel.cuda.vectors import Vectors
     from kernels.cuda.launches import Grid
 
@@ -37,15 +39,18 @@ _RECORDED_AT = 3  # uses of a shape before it is worth a graph
 
 @dataclass(frozen=True, eq=False)
 class StagePlan:
-    """Everything about a stage that is known before its die is opened."""
+    """Everything about a stage that is known before its die is opened. survey: of the one with logits."""
 
     lowered: Lowered
     inputs: StepInputs
     vectors: Vectors
+    survey: SurveyMemory | None = None
 
     @property
     def areas(self) -> tuple[Area, ...]:
         every = (*self.lowered.areas, self.inputs.area, self.vectors.area)
+        if self.survey is not None:
+            every = (*every, self.survey.area)
         return tuple(area for area in every if area.num_bytes)
 
     def num_bytes(self, *kinds: str) -> int:
@@ -85,6 +90,8 @@ class Stage:
                 for kernel in op.kernels:
                     self._modules.launch_of(kernel)
                 report()
+            for kernel in () if self.plan.survey is None else KERNELS:
+                self._modules.launch_of(kernel)
 
     def load(self, report: Callable[[int], None]) -> None:
         """Take the memory and upload; `report` hears of bytes uploaded. Raises: OutOfMemory, DieFailed."""
@@ -103,6 +110,11 @@ class Stage:
 
     def address(self, at: At) -> int:
         return self._addresses[at.area] + at.offset
+
+    def surveyor(self) -> Surveyor:
+        """Of this stage's logits."""
+        assert self.plan.survey is not None
+        return Surveyor(self.die, self._modules, self.plan.survey, self.address)
 
     def new_inputs(self, num_parts: int) -> npt.NDArray[np.int32]:
         """Page-locked places for the inputs of so many parts, (num_parts, num_values)."""

@@ -40,16 +40,19 @@ def run(request, golden):
 
 def compiled(path, backend, config):
     """An executor of a file's model, and the size of its vocabulary."""
-    limits = Limits(
+    with read_gguf(path) as gguf:
+        model, program = record(gguf)
+        return backend.compile(fuse(program), limits_of(config), lambda *_: None), model.vocab_size
+
+
+def limits_of(config):
+    return Limits(
         max_rows=config.max_rows,
         max_logit_rows=config.max_logit_rows,
         num_slots=config.num_slots,
         num_pages=config.num_pages,
         max_pages_per_slot=config.max_pages_per_slot,
     )
-    with read_gguf(path) as gguf:
-        model, program = record(gguf)
-        return backend.compile(fuse(program), limits, lambda *_: None), model.vocab_size
 
 
 class HookedExecutor:
