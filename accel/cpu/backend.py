@@ -65,7 +65,8 @@ class CpuBackend:
         try:
             return kernel_cache.configure(self._kernel_cache_dir, self._isa)
         except KernelError as error:
-            raise UnsupportedProgram(self.name, f"{what}: {error}") from error
+            why = str(error).rstrip(".")
+            raise UnsupportedProgram(self.name, f"{what}: {why}") from error
 
 
 def kernel_cache_misses() -> int:
