@@ -8,6 +8,7 @@ Even and odd columns are summed apart (two chains of additions hide their latenc
 from __future__ import annotations
 
 from kernels.cpu.embed import embed
+from kernels.cpu.formats.parts import fetch_ahead
 from kernels.cpu.matmul import matmul
 from kernels.cpu.repack import repack
 from kernels.cpu.simd import (
@@ -39,6 +40,7 @@ BF16 = Format("BF16", 16, 32, 16 * 32, activations="f32")
 def _tile_f32(f, w, x, stride, k):
     even = odd = f
     for i in range(0, k, 2):
+        fetch_ahead(w + 64 * i, 128)
         even = add_scaled(even, load_f(w + 64 * i), x + 4 * i, stride)
         odd = add_scaled(odd, load_f(w + 64 * i + 64), x + 4 * i + 4, stride)
     return add_tiles(even, odd)
@@ -48,6 +50,7 @@ def _tile_f32(f, w, x, stride, k):
 def _tile_f16(f, w, x, stride, k):
     even = odd = f
     for i in range(0, k, 2):
+        fetch_ahead(w + 32 * i, 64)
         even = add_scaled(even, load_f16(w + 32 * i), x + 4 * i, stride)
         odd = add_scaled(odd, load_f16(w + 32 * i + 32), x + 4 * i + 4, stride)
     return add_tiles(even, odd)
@@ -57,6 +60,7 @@ def _tile_f16(f, w, x, stride, k):
 def _tile_bf16(f, w, x, stride, k):
     even = odd = f
     for i in range(0, k, 2):
+        fetch_ahead(w + 32 * i, 64)
         even = add_scaled(even, load_bf16(w + 32 * i), x + 4 * i, stride)
         odd = add_scaled(odd, load_bf16(w + 32 * i + 32), x + 4 * i + 4, stride)
     return add_tiles(even, odd)

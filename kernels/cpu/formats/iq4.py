@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from kernels.cpu.embed import embed
-from kernels.cpu.formats.parts import move_words
+from kernels.cpu.formats.parts import fetch_ahead, move_words
 from kernels.cpu.layout import ACT_D, ACT_NSUM
 from kernels.cpu.matmul import matmul
 from kernels.cpu.repack import repack
@@ -71,6 +71,7 @@ def _tile_nl(f, w, x, stride, k):
     nb = k // 32
     for b in range(nb):
         p, xb, nsum, xd = w + _BYTES_NL * b, x + 32 * b, x + ACT_NSUM * nb, x + ACT_D * nb
+        fetch_ahead(p, _BYTES_NL)
         f = _add_block(f, load_f16(p), p + 32, xb, nsum + 4 * b, xd + 4 * b, stride)
     return f
 
@@ -80,6 +81,7 @@ def _tile_xs(f, w, x, stride, k):
     nb = k // 32
     for b in range(nb):
         p, xb, nsum, xd = w + _BYTES_XS * (b // 8), x + 32 * b, x + ACT_NSUM * nb, x + ACT_D * nb
+        fetch_ahead(p + _BYTES_XS // 8 * (b % 8), _BYTES_XS // 8)
         scale = load_f16(p) * load_i8_f(p + _SCALES + 16 * (b % 8))
         lines = p + _LINES + 256 * (b % 8)
         f = _add_block(f, scale, lines, xb, nsum + 4 * b, xd + 4 * b, stride)

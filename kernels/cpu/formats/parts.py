@@ -1,8 +1,19 @@
-"""What several weight formats share. Owns moving words into lanes and GGML's 6-bit scales."""
+"""What several weight formats share: fetching ahead, moving words into lanes, GGML's 6-bit scales."""
 
 from __future__ import annotations
 
-from kernels.cpu.simd import i32, inline_part, load1_i32, load1_u8, store1_i32
+from kernels.cpu.simd import i32, inline_part, load1_i32, load1_u8, prefetch, store1_i32
+
+# How far ahead of its loads a tile fetches. The CPU's own prefetching stops at every page of 4 KiB: on a
+# Zen 3 one row of Q4_1 weights that are in no cache took 1.2 times as long without, four rows 1.27.
+AHEAD_BYTES = 3072
+
+
+@inline_part
+def fetch_ahead(at, num_bytes):
+    """Fetch what lies AHEAD_BYTES after the num_bytes at `at`: a group, and then the thread's next one."""
+    for line in range((num_bytes + 63) // 64):
+        prefetch(at + AHEAD_BYTES + 64 * line)
 
 
 @inline_part

@@ -10,7 +10,7 @@ A byte of sc holds a scale in its low and a minimum in its high nibble.
 from __future__ import annotations
 
 from kernels.cpu.embed import embed
-from kernels.cpu.formats.parts import move_words
+from kernels.cpu.formats.parts import fetch_ahead, move_words
 from kernels.cpu.layout import ACT_D, ACT_NSUM16
 from kernels.cpu.matmul import matmul
 from kernels.cpu.repack import repack
@@ -63,6 +63,7 @@ def _tile(f, w, x, stride, k):
     nb = k // 32
     for b in range(nb):
         p, s = w + _BYTES * (b // 8), b % 8
+        fetch_ahead(p + _BYTES // 8 * s, _BYTES // 8)
         lines, shift = p + _LINES + 512 * (s // 4), i32(2 * (s % 4))
         xb, nsum, xd = x + 32 * b, x + ACT_NSUM16 * nb + 8 * b, x + ACT_D * nb + 4 * b
         f = _add_run(f, p, 2 * s, lines, shift, xb, nsum, xd, stride)

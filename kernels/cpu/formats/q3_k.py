@@ -10,7 +10,7 @@ bits of block s, and bit s (second half: 4 + s) of hmask's 32 bytes are its thir
 from __future__ import annotations
 
 from kernels.cpu.embed import embed
-from kernels.cpu.formats.parts import move_words
+from kernels.cpu.formats.parts import fetch_ahead, move_words
 from kernels.cpu.layout import ACT_D, ACT_NSUM16
 from kernels.cpu.matmul import matmul
 from kernels.cpu.repack import repack
@@ -62,6 +62,7 @@ def _tile(f, w, x, stride, k):
     nb = k // 32
     for b in range(nb):
         p, s = w + _BYTES * (b // 8), b % 8
+        fetch_ahead(p + _BYTES // 8 * s, _BYTES // 8)
         lines, thirds, scales = p + _LINES + 512 * (s // 4), p + _THIRDS, p + _SCALES + 32 * s
         xb, nsum, xd = x + 32 * b, x + ACT_NSUM16 * nb + 8 * b, x + ACT_D * nb + 4 * b
         scale = load_f16(p) * load_i8_f(scales)

@@ -9,7 +9,7 @@ Byte i of qs holds value i in its low and value 16 + i in its high nibble.
 from __future__ import annotations
 
 from kernels.cpu.embed import embed
-from kernels.cpu.formats.parts import move_words
+from kernels.cpu.formats.parts import fetch_ahead, move_words
 from kernels.cpu.layout import ACT_D, ACT_NSUM, ACT_S
 from kernels.cpu.matmul import matmul
 from kernels.cpu.repack import repack
@@ -59,6 +59,7 @@ def _tile_0(f, w, x, stride, k):
     nb = k // 32
     for b in range(nb):
         p = w + _BYTES_0 * b
+        fetch_ahead(p, _BYTES_0)
         acc = offset_tile(f, x + ACT_NSUM * nb + 4 * b, stride, i32(3))  # -8 * sum
         acc = _dots(acc, p + 32, x + 32 * b, stride)
         f = add_scaled_dots(f, acc, load_f16(p), x + ACT_D * nb + 4 * b, stride)
@@ -70,6 +71,7 @@ def _tile_1(f, w, x, stride, k):
     nb = k // 32
     for b in range(nb):
         p = w + _BYTES_1 * b
+        fetch_ahead(p, _BYTES_1)
         acc = _dots(int_tile(f), p + 64, x + 32 * b, stride)
         f = add_scaled_dots(f, acc, load_f16(p), x + ACT_D * nb + 4 * b, stride)
         f = add_scaled(f, load_f16(p + 32), x + ACT_S * nb + 4 * b, stride)

@@ -11,7 +11,7 @@ Bit s of byte i of qh is the fifth bit of value i of block s.
 from __future__ import annotations
 
 from kernels.cpu.embed import embed
-from kernels.cpu.formats.parts import move_words, six_bit_pair
+from kernels.cpu.formats.parts import fetch_ahead, move_words, six_bit_pair
 from kernels.cpu.layout import ACT_D, ACT_S
 from kernels.cpu.matmul import matmul
 from kernels.cpu.repack import repack
@@ -64,6 +64,7 @@ def _tile_4(f, w, x, stride, k):
     nb = k // 32
     for pair in range(nb // 2):
         p, s, b = w + _BYTES_4 * (pair // 4), 2 * (pair % 4), 2 * pair
+        fetch_ahead(p + _BYTES_4 // 8 * s, _BYTES_4 // 4)
         lines = p + _LINES + 256 * s
         xb, acc = x + 32 * b, int_tile(f)
         short = begin_short(acc)
@@ -82,6 +83,7 @@ def _tile_5(f, w, x, stride, k):
     nb = k // 32
     for pair in range(nb // 2):
         p, s, b = w + _BYTES_5 * (pair // 4), 2 * (pair % 4), 2 * pair
+        fetch_ahead(p + _BYTES_5 // 8 * s, _BYTES_5 // 4)
         fifths, lines = p + _LINES, p + _LINES + 512 + 256 * s
         xb, acc = x + 32 * b, int_tile(f)
         for start in range(0, 8, 4):

@@ -11,7 +11,7 @@ lines lie in the order of their first use (ql, qh, ql), for the sake of the hard
 from __future__ import annotations
 
 from kernels.cpu.embed import embed
-from kernels.cpu.formats.parts import move_words
+from kernels.cpu.formats.parts import fetch_ahead, move_words
 from kernels.cpu.layout import ACT_D, ACT_NSUM16
 from kernels.cpu.matmul import matmul
 from kernels.cpu.repack import repack
@@ -80,6 +80,7 @@ def _tile(f, w, x, stride, k):
         p = w + _BYTES * (half // 2)
         lines, scales = p + _LINES + _HALF * (half % 2), p + _SCALES + 128 * (half % 2)
         d, b = load_f16(p), 4 * half
+        fetch_ahead(p + _BYTES // 2 * (half % 2), _BYTES // 2)
         # Written out, so that s is a constant and with it every shift.
         f = _add_block(f, d, 0, lines, scales, x, b, nb, stride)
         f = _add_block(f, d, 1, lines, scales, x, b, nb, stride)

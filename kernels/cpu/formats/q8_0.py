@@ -6,6 +6,7 @@ value d * q    file d qs[32] i8    packed d[16]f16, 8 lines of q + 128  (same si
 from __future__ import annotations
 
 from kernels.cpu.embed import embed
+from kernels.cpu.formats.parts import fetch_ahead
 from kernels.cpu.layout import ACT_D, ACT_NSUM
 from kernels.cpu.matmul import matmul
 from kernels.cpu.repack import repack
@@ -41,6 +42,7 @@ def _tile(f, w, x, stride, k):
     nb = k // 32
     for b in range(nb):
         p, xb = w + _BYTES * b, x + 32 * b
+        fetch_ahead(p, _BYTES)
         acc = start_eight(f, x + ACT_NSUM * nb + 4 * b, stride)
         for j in range(8):
             acc = dot4_eight(acc, load_i(p + 32 + 64 * j), xb + 4 * j, stride)
