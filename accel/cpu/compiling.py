@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from numba import cfunc
 
-from kernels.cpu import attention, attention_plan, combine, elementwise, norm, quantise, rope
+from accel.cpu.compiling_beside import compiling_beside, halves, has_second_core
+from kernels.cpu import (
+    attention,
+    attention_plan,
+    combine,
+    elementwise,
+    kernel_cache,
+    norm,
+    quantise,
+    rope,
+)
 from kernels.cpu.formats import ENTRIES, FORMATS
 from kernels.cpu.machine import RUN_SIGNATURE, read_counter, run
 from kernels.cpu.pack import compile_format, repack_functions
@@ -39,14 +49,39 @@ _KERNELS: dict[str, Callable[..., None]] = {
 _compiled: dict[str, Any] = {}
 
 
-def compile_kernels(names: Iterable[str], report: Callable[[float], None]) -> None:
-    """Compile (or load from the cache) the machine and the kernels of these names; report(share done)."""
-    missing = sorted(set(names) - _compiled.keys())
-    for done, name in enumerate(missing):
-        report(done / (len(missing) + 1))
+def compile_kernel(name: str) -> None:
+    """Compile a kernel, or load it from the cache."""
+    if name not in _compiled:
         _compiled[name] = cfunc(_KERNEL_TYPE, cache=True, error_model="numpy")(_KERNELS[name])
+
+
+def compile_kernels(names: Iterable[str], report: Callable[[float], None]) -> None:
+    """Compile (or load from the cache) the machine and the kernels of these names; report(share done).
+
+    Where several are not in the cache, and there is a core for it, a second process does half of it.
+    """
+    missing = sorted(set(names) - _compiled.keys())
+    cold = [name for name in missing if not _is_in_cache(name)] if has_second_core() else []
+    _, beside = halves(cold)
+    here = [name for name in missing if name not in beside]
+    done = 0
+    with compiling_beside(beside):
+        for name in here:
+            report(done / (len(missing) + 1))
+            compile_kernel(name)
+            done += 1
+    for name in beside:
+        report(done / (len(missing) + 1))
+        compile_kernel(name)
+        done += 1
     report(len(missing) / (len(missing) + 1))
     run.compile(RUN_SIGNATURE)
+
+
+def _is_in_cache(name: str) -> bool:
+    """Whether a file of numba's cache is named for it, if perhaps for another CPU."""
+    folder = kernel_cache.configure().folder
+    return any(folder.glob(f"*/*.{name}-*.nbi"))
 
 
 def compile_ahead(quants: Iterable[str] | None, report: Callable[[float], None]) -> int:
