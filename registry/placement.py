@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, combinations, groupby
 
 from registry.errors import PlacementRefused
 from registry.sizes import format_bytes
@@ -187,12 +187,11 @@ def _candidates(demand: Demand, usable: Sequence[DieRoom]) -> Iterator[list[DieR
     whole = [cards[card] for card in sorted(cards) if len(cards[card]) == 2]
     for num_cards in range(2, len(whole) + 1):
         shares = _shares(demand, 2 * num_cards)
-        chosen: list[DieRoom] = []
-        for card in whole:
-            if _fits(card, shares[len(chosen) :][:2]):
-                chosen += card
-        if len(chosen) == 2 * num_cards:
-            yield chosen
+        for some in combinations(whole, num_cards):
+            # As they take the layers: the ordinals of a card need not be neighbours.
+            chosen = sorted(chain.from_iterable(some), key=_ordinal)
+            if _fits(chosen, shares):
+                yield chosen
 
 
 def _shares(demand: Demand, num_dies: int) -> tuple[int, ...]:
@@ -203,10 +202,10 @@ def _shares(demand: Demand, num_dies: int) -> tuple[int, ...]:
         return ()
 
 
-def _fits(card: Sequence[DieRoom], shares: Sequence[int]) -> bool:
-    """Whether the card's dies, in order, have room for two shares."""
-    return len(shares) == 2 and all(
-        die.free_bytes >= share for die, share in zip(card, shares, strict=True)
+def _fits(dies: Sequence[DieRoom], shares: Sequence[int]) -> bool:
+    """Whether the dies, in order, have room for a share each."""
+    return len(shares) == len(dies) and all(
+        die.free_bytes >= share for die, share in zip(dies, shares, strict=True)
     )
 
 

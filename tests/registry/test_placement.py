@@ -106,6 +106,18 @@ def test_whole_cards_are_chosen_by_what_each_die_must_hold():
     assert list(place(uneven, k80(5, 5, 0, 0, 5, 5), 0).die_bytes) == [2, 3, 4, 5]
 
 
+def test_cards_whose_ordinals_lie_apart():
+    """Room is looked for where the share will go: layers follow the ordinals, not the cards."""
+    dies = [DieRoom(ordinal, ordinal % 2, gib * GIB, 0) for ordinal, gib in enumerate((1, 3, 2, 4))]
+    uneven = measured(one=(26,), four=(1, 2, 3, 4))
+    with pytest.raises(PlacementRefused, match="no set of cards has room"):
+        place(uneven, dies, 0)
+    dies = [
+        replace(die, budget_bytes=gib * GIB) for die, gib in zip(dies, (1, 2, 3, 4), strict=True)
+    ]
+    assert place(uneven, dies, 0).die_bytes == {i: (i + 1) * GIB for i in range(4)}
+
+
 def test_a_number_of_dies_that_cannot_run_it_is_passed_over():
     assert len(place(measured(one=(26,), four=(9, 9, 4, 4)), k80(0, 0, 0, 0), 0).die_bytes) == 4
     with pytest.raises(PlacementRefused, match="no set of cards has room"):
