@@ -33,16 +33,21 @@ def neighbour(start, runtime, artifact, emulated):
     start()
     becomes(wish(artifact, "neighbour", dies=[0]), State.READY)
     expected = answer(runtime, "neighbour")
-    used, own, bound = emulated.used_bytes(0), own_bytes(0), bound_bytes_by_die()
+    bound = bound_bytes_by_die()
+
+    def all_held() -> tuple[int, ...]:
+        return emulated.used_bytes(0), own_bytes(0), own_bytes(1)
+
+    expected_held = all_held()
 
     def check() -> None:
         assert answer(runtime, "neighbour") == expected
         assert bound_bytes_by_die() == bound
-        # A trial of the die may be under way after a failure: it takes its memory along when it ends.
+        # A trial of each die may be under way after a failure: it takes its memory along when it ends.
         deadline = time.monotonic() + WAIT_S
-        while emulated.used_bytes(0) != used and time.monotonic() < deadline:
+        while (held := all_held()) != expected_held and time.monotonic() < deadline:
             time.sleep(0.01)
-        assert (emulated.used_bytes(0), own_bytes(0), own_bytes(1)) == (used, own, 0)
+        assert held == expected_held
         assert not any(room.failure for room in die_rooms())
 
     return check
