@@ -157,7 +157,7 @@ async def generate(
 ) -> AsyncGenerator[Item | None, None]:
     """Submit the sequence and give its text, then its ending, keeping record of both.
 
-    None whenever nothing came for idle_s.
+    None whenever there was no text for idle_s, though tokens may have come.
 
     Raises: EngineError, when it is refused or waits for too long; GenerationFailed.
     """
@@ -171,10 +171,10 @@ async def generate(
                 if not tokens:
                     yield None
                     continue
-                idle_times.news()
                 record.took_tokens()
                 delta = assembly.push(tokens)
                 if delta:
+                    idle_times.news()
                     yield delta
                 if assembly.is_stopped:
                     stream.abort(num_unused=assembly.num_dropped)

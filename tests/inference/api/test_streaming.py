@@ -110,6 +110,19 @@ def test_pings_while_nothing_comes(
     assert "late" in "".join(c["choices"][0]["delta"].get("content", "") for c in answer.chunks)
 
 
+def test_pings_while_tokens_come_that_are_held_back(
+    wire: Wire, serving: FakeServing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What may be the beginning of a stop string is no news to the client."""
+    monkeypatch.setattr("inference.api.generation_views.PING_INTERVAL_S", 0.05)
+    serving.before_step = lambda _step: time.sleep(0.02)
+    serving.say("one two three four five six seven eight nine ten")
+    body = {"messages": [USER], "stream": True, "stop": "one two three four five six seven eight!"}
+    with wire.send("POST", "/v1/chat/completions", body) as sent:
+        received = read_until(sent, b"one two three")
+        assert b": ping" in received.partition(b"one two")[0]
+
+
 def test_no_headers_before_there_is_news(wire: Wire, serving: FakeServing) -> None:
     """A refusal that comes late is still a status: nothing is sent while the request may be refused."""
     gate = Gate()
