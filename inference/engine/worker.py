@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# How often those whom memory pressure keeps out of an idle replica are looked at again.
+# How often an idle replica looks at those it has: kept out by memory pressure, paused, or given up since.
 _HELD_CHECK_S = 0.25
 _FAILED = "The model failed while it was generating. Please retry the request."
 
@@ -204,8 +204,7 @@ class Worker:
                     return
                 plan = self._plan()
                 if plan is None and not self._in_flight and not self._waiters:
-                    held = self._scheduler.num_queued > 0
-                    self._work.wait(_HELD_CHECK_S if held else None)
+                    self._work.wait(_HELD_CHECK_S if self._scheduler.live() else None)
                     continue
                 batch = None
                 if plan is not None:
@@ -256,8 +255,8 @@ class Worker:
         """Abort, from any thread.
 
         A stream may be collected on any thread at any point, also on one that holds the lock, so
-        this never waits for the lock. Who finds it taken leaves the work to the next step: there is
-        one as long as the sequence lives.
+        this never waits for the lock. Who finds it taken leaves the work to the worker thread, which looks
+        before each step, and now and then as long as a sequence lives.
         """
         self._given_up.append((sequence, num_unused))
         if self._lock.acquire(blocking=False):

@@ -52,6 +52,18 @@ def test_a_stream_nobody_reads_pauses_at_a_bound_and_goes_on_where_it_was(make_w
     assert (worker.stats().num_paused, worker.stats().counts.num_parked) == (0, 0)
 
 
+def test_a_paused_stream_given_up_while_the_lock_is_taken(make_worker):
+    """No step follows that would notice."""
+    worker, _ = make_worker(CONFIG)
+    worker.start()
+    stream = worker.submit(request_of([7], 1500))
+    wait_for(lambda: worker.stats().num_paused == 1)
+    with worker._lock:
+        stream.abort()
+    wait_for(lambda: worker.stats().num_slots_used == 0, within_s=5)
+    assert stream.finish.reason is FinishReason.ABORTED
+
+
 def test_one_that_is_behind_goes_on_while_nobody_wants_its_place(make_worker):
     worker, _ = make_worker(CONFIG)
     worker.start()
