@@ -5,6 +5,7 @@ Owns the line's form: `name=value` pairs, times in milliseconds.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -46,9 +47,10 @@ class StepLog:
                 ("commit", timing.commit_s),
             )
         )
-        # One write, so that lines of several replicas do not mix.
-        self._write(
-            f"step={timing.number} model={self._served_name} decodes={timing.num_decodes}"
-            f" prompt_tokens={timing.num_prompt_tokens} {times} queued={timing.num_queued}"
-            f" pages_available={timing.num_pages_available}\n"
-        )
+        # One write, so that lines of several replicas do not mix. A log that is closed or full stops no model.
+        with contextlib.suppress(OSError, ValueError):
+            self._write(
+                f"step={timing.number} model={self._served_name} decodes={timing.num_decodes}"
+                f" prompt_tokens={timing.num_prompt_tokens} {times} queued={timing.num_queued}"
+                f" pages_available={timing.num_pages_available}\n"
+            )

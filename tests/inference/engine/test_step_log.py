@@ -32,3 +32,12 @@ def test_each_step_is_one_line_of_its_rows_times_and_what_waits(make_worker):
     assert [row[0] for row in rows] == list(range(1, len(rows) + 1))
     assert sum(row[2] for row in rows) == 9 * 20
     assert rows[-1][3:] == (0, 64)
+
+
+def test_a_log_that_cannot_be_written_stops_no_model(make_worker, tmp_path):
+    closed = (tmp_path / "log").open("w")
+    closed.close()
+    worker, _ = make_worker(worker_args={"on_step": StepLog("tiny", closed.write)})
+    stream = worker.submit(request_of([1], 4))
+    worker.start()
+    assert len(read_all(stream)) == 4
