@@ -47,7 +47,7 @@ class StepLog:
                 ("commit", timing.commit_s),
             )
         )
-        # One write, so that lines of several replicas do not mix. A log that is closed or full stops no model.
+        # One write, so that lines of several replicas do not mix. A closed or full log stops no model.
         with contextlib.suppress(OSError, ValueError):
             self._write(
                 f"step={timing.number} model={self._served_name} decodes={timing.num_decodes}"
