@@ -71,7 +71,13 @@ class LoadForm(forms.Form):
         help_text="Of the same name, with memory of its own. Otherwise the one there is stays the only one.",
     )
     # One page load is one request, however often its button is clicked.
-    request_key = forms.CharField(max_length=64, widget=forms.HiddenInput())
+    request_key = forms.CharField(
+        max_length=64,
+        widget=forms.HiddenInput(),
+        error_messages={
+            "required": "The page was sent without it; open the page anew and try again."
+        },
+    )
 
     def __init__(
         self, *args: Any, has_dies: bool, has_floats: bool, is_loaded: bool, **kwargs: Any
