@@ -26,8 +26,18 @@ class ContextExceeded(EngineError):
             f"This model's maximum context length is {context_len} tokens. However, you requested"
             f" {num_prompt_tokens + max_tokens} tokens ({num_prompt_tokens} in the"
             f" {'prompt without its older turns' if was_capped else 'prompt'},"
-            f" {max_tokens} for the completion). Please shorten the prompt or lower max_tokens."
+            f" {max_tokens} for the completion). Please {self._what_helps()}."
         )
+
+    def _what_helps(self) -> str:
+        """Shortening the prompt is no use where the completion alone is too much, nor the other way round."""
+        shorter = f"shorten {'its instructions or last turn' if self.was_capped else 'the prompt'}"
+        room = self.context_len - self.num_prompt_tokens
+        is_answer_too_long = self.max_tokens >= self.context_len
+        if room < 1:
+            return f"{shorter} and lower max_tokens" if is_answer_too_long else shorter
+        fewer = f"lower max_tokens to at most {room}"
+        return fewer if is_answer_too_long else f"{shorter}, or {fewer}"
 
 
 class QueueFull(EngineError):

@@ -27,6 +27,26 @@ def test_one_token_more_than_the_context_is_refused_with_all_numbers():
     assert (error.num_prompt_tokens, error.max_tokens, error.context_len) == (60, 41, 100)
 
 
+@pytest.mark.parametrize(
+    ("num_prompt", "max_tokens", "was_capped", "advice"),
+    [
+        (60, 41, False, "Please shorten the prompt, or lower max_tokens to at most 40."),
+        (99, 2, False, "Please shorten the prompt, or lower max_tokens to at most 1."),
+        (60, 41, True, "Please shorten its instructions or last turn, or lower max_tokens to at most 40."),
+        (100, 1, False, "Please shorten the prompt."),
+        (150, 99, False, "Please shorten the prompt."),
+        (150, 1, True, "Please shorten its instructions or last turn."),
+        (60, 100, False, "Please lower max_tokens to at most 40."),
+        (60, 100, True, "Please lower max_tokens to at most 40."),
+        (150, 100, False, "Please shorten the prompt and lower max_tokens."),
+    ],
+)  # fmt: skip
+def test_what_is_advised_helps(num_prompt, max_tokens, was_capped, advice):
+    """A prompt that fills the context is not helped by a shorter answer, nor a long answer by a prompt."""
+    error = ContextExceeded(num_prompt, max_tokens, 100, was_capped=was_capped)
+    assert str(error).endswith(f" for the completion). {advice}")
+
+
 def test_a_request_that_no_memory_could_hold_is_refused():
     """It would wait in the queue for ever: fewer pages than the context is long."""
     config = EngineConfig(context_len=1000, num_pages=2)
