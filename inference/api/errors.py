@@ -6,7 +6,7 @@ about how a response is sent.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -101,8 +101,8 @@ class GenerationFailed(ApiError):
 class Rule:
     """How one family of errors looks.
 
-    param: the field at fault, or param_from: the error's attribute that names it. retry_helps False
-    asks clients not to repeat the request.
+    param: the field at fault, or param_from: the error's attribute that names it. retry_helps False:
+    of a server's fault that the same request meets again.
     """
 
     status: int
@@ -113,7 +113,19 @@ class Rule:
     retry_after_s: int | None = None
     retry_helps: bool = True
 
+    @property
+    def headers(self) -> dict[str, str]:
+        """When to repeat the request, or that it is no use: what is wrong with it stays wrong."""
+        found = {}
+        if self.retry_after_s is not None:
+            found["Retry-After"] = str(self.retry_after_s)
+        is_fault_of_request = self.status < 500 and self.status not in _PASSING
+        if is_fault_of_request or not self.retry_helps:
+            found["x-should-retry"] = "false"
+        return found
 
+
+_PASSING = frozenset({408, 429})  # of the 4xx: the same request may do better
 _INVALID, _SERVER, _BUSY = "invalid_request_error", "server_error", "rate_limit_error"
 
 RULES: Mapping[type[BaseException], Rule] = {
@@ -143,10 +155,10 @@ RULES: Mapping[type[BaseException], Rule] = {
     registry.JobNotFound: Rule(404, _INVALID, "job_not_found"),
     MethodNotAllowed: Rule(405, _INVALID, "method_not_allowed"),
     http.RequestTooSlow: Rule(408, _INVALID, "request_timeout"),
-    registry.NameInUse: Rule(409, _INVALID, "name_in_use", param="name", retry_helps=False),
-    registry.UnloadNotCancelable: Rule(409, _INVALID, "invalid_transition", retry_helps=False),
-    registry.JobNotCancelable: Rule(409, _INVALID, "invalid_transition", retry_helps=False),
-    registry.InvalidTransition: Rule(409, _INVALID, "invalid_transition", retry_helps=False),
+    registry.NameInUse: Rule(409, _INVALID, "name_in_use", param="name"),
+    registry.UnloadNotCancelable: Rule(409, _INVALID, "invalid_transition"),
+    registry.JobNotCancelable: Rule(409, _INVALID, "invalid_transition"),
+    registry.InvalidTransition: Rule(409, _INVALID, "invalid_transition"),
     http.BodyTooLarge: Rule(413, _INVALID, "body_too_large"),
     engine.QueueFull: Rule(429, _BUSY, "server_busy", retry_after_s=5),
     engine.QueueTimeout: Rule(429, _BUSY, "server_busy", retry_after_s=2),
@@ -169,7 +181,7 @@ RULES: Mapping[type[BaseException], Rule] = {
 UNEXPECTED = Rule(500, _SERVER, "internal_error")
 _UNEXPECTED_MESSAGE = "The server failed to answer this request; its log has the reason."
 # Locked for longer than its timeout, full, or gone: it may be back in a moment. Logged like the unexpected.
-NO_DATABASE = Rule(503, _SERVER, "database_unavailable")
+NO_DATABASE = Rule(503, _SERVER, "database_unavailable", retry_after_s=5)
 _NO_DATABASE_MESSAGE = "The server's database cannot be used right now; retry shortly."
 FORBIDDEN = Rule(403, "permission_error", "forbidden")
 _FORBIDDEN_MESSAGE = "The login's CSRF token is missing or wrong; use an API key instead."
@@ -208,30 +220,29 @@ def translate(error: BaseException) -> Failure:
     """The failure a client sees. An error unknown to the table tells nothing about itself."""
     rule = next((RULES[cls] for cls in type(error).__mro__ if cls in RULES), None)
     if isinstance(error, database.OperationalError):
-        body = envelope(NO_DATABASE, _NO_DATABASE_MESSAGE, None)
-        return Failure(503, body, {"Retry-After": "5"})
+        return _failure(NO_DATABASE, _NO_DATABASE_MESSAGE)
     if rule is None:
-        return Failure(500, envelope(UNEXPECTED, _UNEXPECTED_MESSAGE, None))
-    param = getattr(error, rule.param_from) if rule.param_from else rule.param
-    headers = {}
+        return _failure(UNEXPECTED, _UNEXPECTED_MESSAGE)
     retry_after_s = getattr(error, "retry_after_s", rule.retry_after_s)
-    if retry_after_s is not None:
-        headers["Retry-After"] = str(retry_after_s)
-    if not rule.retry_helps:
-        headers["x-should-retry"] = "false"
+    param = getattr(error, rule.param_from) if rule.param_from else rule.param
+    failure = _failure(replace(rule, retry_after_s=retry_after_s, param=param), str(error))
     if isinstance(error, MethodNotAllowed):
-        headers["Allow"] = ", ".join(error.allowed)
-    return Failure(rule.status, envelope(rule, str(error), param), headers)
+        allow = {"Allow": ", ".join(error.allowed)}
+        return replace(failure, headers={**failure.headers, **allow})
+    return failure
 
 
 def of_status(status: int) -> Failure:
     """The failure for an answer of Django's own, which came as a page for browsers."""
     if status == 403:
-        return Failure(403, envelope(FORBIDDEN, _FORBIDDEN_MESSAGE, None))
+        return _failure(FORBIDDEN, _FORBIDDEN_MESSAGE)
     if status >= 500:
-        return Failure(status, envelope(UNEXPECTED, _UNEXPECTED_MESSAGE, None))
-    refused = Rule(status, _INVALID, "refused")
-    return Failure(status, envelope(refused, "The request was refused.", None))
+        return _failure(replace(UNEXPECTED, status=status), _UNEXPECTED_MESSAGE)
+    return _failure(Rule(status, _INVALID, "refused"), "The request was refused.")
+
+
+def _failure(rule: Rule, message: str) -> Failure:
+    return Failure(rule.status, envelope(rule, message, rule.param), rule.headers)
 
 
 def envelope(rule: Rule, message: str, param: str | None) -> ErrorEnvelope:

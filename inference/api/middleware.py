@@ -193,7 +193,7 @@ def _is_json(response: HttpResponseBase) -> bool:
 def _allow_any_origin(response: HttpResponseBase) -> None:
     # Without Allow-Credentials: other sites' pages can send a key they know, never a user's cookie.
     response["Access-Control-Allow-Origin"] = "*"
-    response["Access-Control-Expose-Headers"] = "x-request-id, Retry-After"
+    response["Access-Control-Expose-Headers"] = "x-request-id, Retry-After, x-should-retry"
 
 
 def _preflight(request: HttpRequest) -> HttpResponse:

@@ -32,6 +32,7 @@ def refusal_headers(failure: Failure) -> dict[str, str]:
         "Content-Type": "application/json",
         "Content-Length": str(len(failure.body)),
         "Access-Control-Allow-Origin": "*",
+        "Access-Control-Expose-Headers": "x-request-id, Retry-After, x-should-retry",
         "x-request-id": f"req_{secrets.token_hex(16)}",
         **failure.headers,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,9 @@ from registry import errors as registry
 
 INVALID, SERVER, BUSY = "invalid_request_error", "server_error", "rate_limit_error"
 NO_RETRY = {"x-should-retry": "false"}
+# What these say holds for the same request later too; every answer with one of them carries NO_RETRY.
+ALWAYS_IN_VAIN = frozenset({400, 401, 403, 404, 405, 409, 413, 431, 507})
+PASSING = frozenset({408, 429})  # the others of 4xx
 
 # error, status, type, code, param, headers
 SHAPES = [
@@ -47,9 +51,9 @@ SHAPES = [
     (registry.ArtifactNotFound("x"), 404, INVALID, "artifact_not_found", "artifact", {}),
     (api.MethodNotAllowed("PUT", ("GET", "HEAD")), 405, INVALID, "method_not_allowed", None,
      {"Allow": "GET, HEAD"}),
-    (registry.NameInUse("x"), 409, INVALID, "name_in_use", "name", NO_RETRY),
-    (registry.InvalidTransition("x", "a", "b"), 409, INVALID, "invalid_transition", None, NO_RETRY),
-    (registry.UnloadNotCancelable("x", "a"), 409, INVALID, "invalid_transition", None, NO_RETRY),
+    (registry.NameInUse("x"), 409, INVALID, "name_in_use", "name", {}),
+    (registry.InvalidTransition("x", "a", "b"), 409, INVALID, "invalid_transition", None, {}),
+    (registry.UnloadNotCancelable("x", "a"), 409, INVALID, "invalid_transition", None, {}),
     (http.RequestTooSlow("body", 60.0), 408, INVALID, "request_timeout", None, {}),
     (http.BodyTooLarge(1), 413, INVALID, "body_too_large", None, {}),
     (engine.QueueFull(32), 429, BUSY, "server_busy", None, {"Retry-After": "5"}),
@@ -68,7 +72,7 @@ SHAPES = [
     (engine.NotEnoughMemory(9), 503, SERVER, "server_busy", None, {"Retry-After": "5"}),
     (engine.MemoryPressure(32), 503, SERVER, "server_busy", None, {"Retry-After": "5"}),
     (engine.ReplicaClosed("x"), 503, SERVER, "model_unloading", None, {"Retry-After": "10"}),
-    (registry.PlacementRefused("x"), 507, SERVER, "placement_refused", None, NO_RETRY),
+    (registry.PlacementRefused("x"), 507, SERVER, "placement_refused", None, {}),
 ]  # fmt: skip
 
 
@@ -78,7 +82,7 @@ def test_each_error_has_its_shape(shape: tuple) -> None:
     error, status, type_, code, param, headers = shape
     failure = api.translate(error)
     assert failure.status == status
-    assert dict(failure.headers) == headers
+    assert dict(failure.headers) == headers | (NO_RETRY if status in ALWAYS_IN_VAIN else {})
     assert json.loads(failure.body) == {
         "error": {"message": str(error), "type": type_, "param": param, "code": code}
     }
@@ -97,8 +101,36 @@ def test_what_clients_repeat_by_themselves_says_when_or_that_it_is_no_use() -> N
         headers = api.translate(error).headers
         if status in (429, 503):
             assert 0 < int(headers["Retry-After"]) <= 120
-        if status in (409, 507):
+        if status in ALWAYS_IN_VAIN:
             assert headers["x-should-retry"] == "false"
+
+
+def rules() -> set[api.Rule]:
+    return {*api.RULES.values(), api.UNEXPECTED, api.NO_DATABASE, api.FORBIDDEN}
+
+
+def test_every_status_is_said_to_pass_or_not() -> None:
+    """A status that is added to the table is put on one side or the other; servers' faults by their code."""
+    of_requests = {rule.status for rule in rules() if rule.status < 500}
+    assert of_requests <= ALWAYS_IN_VAIN | PASSING
+    for rule in rules():
+        if rule.status < 500:
+            assert ("x-should-retry" in rule.headers) == (rule.status in ALWAYS_IN_VAIN)
+    in_vain = {
+        rule.code for rule in rules() if rule.status >= 500 and "x-should-retry" in rule.headers
+    }
+    assert in_vain == {"control_failed", "no_model_loaded", "placement_refused"}
+
+
+def test_the_page_names_every_status_and_code() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "api.md").read_text().split("## Errors")[1]
+    lines = [line for line in page.split("## ")[0].splitlines() if line.startswith("| ")]
+    missing = [
+        (rule.status, rule.code)
+        for rule in rules()
+        if not any(f"| {rule.status} " in line and f"`{rule.code}`" in line for line in lines)
+    ]
+    assert not missing
 
 
 @pytest.mark.parametrize("module", [api, engine, http, registry])
@@ -118,5 +150,6 @@ def test_every_error_of_a_layer_is_in_the_table(module: object) -> None:
 def test_pages_of_django_become_envelopes(status: int, code: str) -> None:
     failure = api.of_status(status)
     assert failure.status == status
+    assert dict(failure.headers) == (NO_RETRY if status < 500 else {})
     assert json.loads(failure.body)["error"].keys() == {"message", "type", "param", "code"}
     assert json.loads(failure.body)["error"]["code"] == code
