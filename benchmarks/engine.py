@@ -26,6 +26,7 @@ from benchmarks.measured import ROOT, Measured
 
 MODELS = ROOT / "var" / "models"
 RANDOM = ("Q4_K", "Q8_0")
+BIG_BYTES = 500_000_000  # beyond it llama.cpp takes minutes for one prompt of 4096 tokens
 # Its version, and the dot products it was built with.
 ABOUT_THE_PEER = """
 import llama_cpp
@@ -93,9 +94,8 @@ def main() -> None:
         "--model", type=Path, nargs="*", help="default: the demo models and random ones"
     )
     args = parser.parse_args()
-    plan = [(model, FULL) for model in args.model or sorted(MODELS.glob("*.gguf"))]
-    if args.model is None:
-        plan += [(random_file(quant), SHORT) for quant in RANDOM]
+    files = args.model or [*sorted(MODELS.glob("*.gguf")), *map(random_file, RANDOM)]
+    plan = [(file, SHORT if file.stat().st_size > BIG_BYTES else FULL) for file in files]
     models = [bench(model, cases, args.peer, args.threads, args.rounds) for model, cases in plan]
     report = {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
