@@ -207,6 +207,11 @@ class Failure:
     headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def code(self) -> str:
+        """The error's name in the table; also what the log calls it."""
+        return self.envelope.error.code or ""
+
+    @property
     def body(self) -> bytes:
         return msgspec.json.encode(self.envelope)
 

@@ -60,7 +60,7 @@ class ErrorResponse(HttpResponse):
             content_type="application/json",
             headers=dict(failure.headers),
         )
-        self.code = failure.envelope.error.code
+        self.code = failure.code
 
 
 class ApiMiddleware:

@@ -59,7 +59,7 @@ class ChoiceRecord:
         """An exception is a failure; a cancellation, or being dropped, is a client that left."""
         if isinstance(error, Exception):
             self.finish_reason = "error"
-            self._request.error = translate(error).envelope.error.code or ""
+            self._request.error = translate(error).code
 
     def submitted(self, stream: TokenStream) -> None:
         self._stream, self.admission = stream, stream.admission

@@ -88,7 +88,8 @@ class Connection(http.HTTPChannel):  # type: ignore[misc]  # Twisted is followed
             return
         self.is_refused = True
         self._networkProducer.unregisterProducer()
-        self.transport.write(refusal_bytes(self.factory.translate(error)))
+        failure, request_id = self.factory.refused(error, self.transport.getPeer().host)
+        self.transport.write(refusal_bytes(failure, request_id))
         self.transport.loseWriteConnection()
         self.transport.resumeProducing()
         self._arrival.set(self.limits.linger_s, self.transport.abortConnection)

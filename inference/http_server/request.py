@@ -78,10 +78,10 @@ class Request(WebRequest):  # type: ignore[misc]  # daphne is untyped
     def basic_error(self, status: int, status_text: bytes, body: str) -> None:
         """In place of daphne's page for browsers."""
         error = MalformedRequest(body.lower()) if status < 500 else RuntimeError(body)
-        failure = self.server.translate(error)
+        failure, request_id = self.server.http_factory.refused(error, self.client.host)
         headers = [
             (name.encode("ascii"), value.encode("ascii"))
-            for name, value in refusal_headers(failure).items()
+            for name, value in refusal_headers(failure, request_id).items()
         ]
         start = {"type": "http.response.start", "status": failure.status, "headers": headers}
         self.handle_reply(start)

@@ -34,7 +34,8 @@ async def application(scope: dict[str, Any], receive: Callable, send: Callable) 
 
 
 def translate(error: BaseException) -> Any:
-    return SimpleNamespace(status=503, headers={}, body=type(error).__name__.encode())
+    name = type(error).__name__
+    return SimpleNamespace(status=503, code=name, headers={}, body=name.encode())
 
 
 if __name__ == "__main__":
