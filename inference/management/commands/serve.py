@@ -191,7 +191,8 @@ class Command(BaseCommand):
                 probe.bind((host, port))
             except OSError as error:
                 raise CommandError(
-                    f"Cannot listen on {host}:{port}: {error.strerror}. Choose another with --port."
+                    f"Cannot listen on {host}:{port}: {error.strerror}. Choose another port with"
+                    " --port N (with make: make serve PORT=N)."
                 ) from error
 
 

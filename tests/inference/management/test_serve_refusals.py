@@ -28,7 +28,7 @@ def test_a_taken_port_is_named() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(CommandError, match=f"127.0.0.1:{port}.*--port"):
+        with pytest.raises(CommandError, match=rf"127.0.0.1:{port}.*--port N .*make serve PORT=N"):
             call_command("serve", port=port)
 
 
