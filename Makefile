@@ -20,6 +20,7 @@ setup: $(VENV)/installed  ## Create .venv and install what serving needs.
 
 $(VENV)/installed: requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Pantheon needs Python 3.11 or newer; try: make PYTHON=python3.11")'
+	@echo "making a virtualenv in $(VENV) (up to half a minute)…"
 	@$(PYTHON) -m venv $(VENV)
 	@echo "installing dependencies (about a minute)…"
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
