@@ -43,6 +43,12 @@ def test_no_name_means_the_longest_loaded(
     assert wire.post(CHAT, BODY | fields).json["model"] == "tiny"
 
 
+def test_a_stream_names_the_model_that_answers(wire: Wire, serving: FakeServing) -> None:
+    """Not the one asked for, which may have been unloaded."""
+    chunks = wire.post(CHAT, BODY | {"model": "gone", "stream": True}).chunks
+    assert {chunk["model"] for chunk in chunks} == {"tiny"}
+
+
 def test_strict_names(wire: Wire, serving: FakeServing) -> None:
     """D5: PANTHEON_STRICT_MODEL."""
     serving.runtime._strict_model = True
