@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import chain, combinations, groupby
 
 from registry.errors import PlacementRefused
-from registry.sizes import format_bytes
+from registry.sizes import counted, format_bytes
 
 CONTEXT_STEP = 256  # Suggested context lengths are multiples of this, in tokens.
 
@@ -53,7 +53,8 @@ class Demand:
         return (
             f"{self.name} needs {format_bytes(num_bytes)} (weights"
             f" {format_bytes(self.weight_bytes)}, KV memory {format_bytes(self.kv_bytes)}:"
-            f" {self.kv_tokens:,} positions for a context length of {self.context_len:,} tokens)"
+            f" {counted(self.kv_tokens, 'position')} for a context length of"
+            f" {counted(self.context_len, 'token')})"
         )
 
 
@@ -144,7 +145,7 @@ def place_on_dies(demand: Demand, dies: Sequence[DieRoom]) -> Placement:
     sound = [die for die in dies if not die.failure]
     if not sound:
         raise PlacementRefused(
-            f"{demand.describe()}, but none of the {len(dies)} dies of this host is usable;"
+            f"{demand.describe()}, but {_none_of(len(dies))} of this host is usable;"
             " see the list of dies for the reasons."
         )
     usable = [die for die in sound if not die.serves_it]
@@ -162,6 +163,10 @@ def place_on_dies(demand: Demand, dies: Sequence[DieRoom]) -> Placement:
         f" {format_bytes(best.free_bytes)} free and no set of cards has room for its share;"
         f" {_either('unload another model', 'lower the context length', 'choose a smaller quantization')}."
     )
+
+
+def _none_of(num_dies: int) -> str:
+    return f"none of the {num_dies} dies" if num_dies > 1 else "not even the only die"
 
 
 def _ordinal(die: DieRoom) -> int:

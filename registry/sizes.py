@@ -1,4 +1,4 @@
-"""Byte counts as people read them. Knows nothing about what is measured."""
+"""Counts, and counts of bytes, as people read them. Knows nothing about what is measured."""
 
 from __future__ import annotations
 
@@ -13,7 +13,12 @@ def format_bytes(num_bytes: int) -> str:
         return f"{num_bytes / MIB:.1f} MiB"
     if num_bytes >= KIB:
         return f"{num_bytes / KIB:.0f} KiB"
-    return f"{num_bytes} bytes"
+    return counted(num_bytes, "byte")
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 replica`, `2 replicas`, `8,192 tokens`: of nouns that take an s."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def format_count(count: int) -> str:

@@ -46,7 +46,7 @@ class QueueFull(EngineError):
     def __init__(self, queue_depth: int, retry_after_s: int = 5) -> None:
         self.queue_depth, self.retry_after_s = queue_depth, retry_after_s
         super().__init__(
-            f"The model is busy and its queue of {queue_depth} requests is full; retry shortly."
+            f"The model is busy and its queue of {_requests(queue_depth)} is full; retry shortly."
             if queue_depth
             else "A generation is already in progress on this model; retry shortly."
         )
@@ -58,7 +58,7 @@ class MemoryPressure(EngineError):
     def __init__(self, queue_depth: int, retry_after_s: int = 5) -> None:
         self.queue_depth, self.retry_after_s = queue_depth, retry_after_s
         super().__init__(
-            f"The server is short of memory and its queue of {queue_depth} requests is full;"
+            f"The server is short of memory and its queue of {_requests(queue_depth)} is full;"
             " retry shortly."
         )
 
@@ -130,3 +130,7 @@ class BrokenInvariant(EngineError):
     def __init__(self, what: str) -> None:
         self.what = what
         super().__init__(f"Internal error of the engine: {what}.")
+
+
+def _requests(count: int) -> str:
+    return "1 request" if count == 1 else f"{count} requests"

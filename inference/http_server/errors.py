@@ -42,7 +42,8 @@ class RequestTooSlow(HttpError):
 class TooManyConnections(HttpError):
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        super().__init__(f"The server already has its {limit} connections; retry shortly.")
+        connections = "1 connection" if limit == 1 else f"{limit} connections"
+        super().__init__(f"The server already has its {connections}; retry shortly.")
 
 
 class ShuttingDown(HttpError):

@@ -29,7 +29,7 @@ from registry.host_memory import available_bytes
 from registry.models import Artifact, Die
 from registry.placement import Demand, place
 from registry.selectors import die_rooms
-from registry.sizes import format_bytes, format_count
+from registry.sizes import counted, format_bytes, format_count
 from registry.states import LIVE, State
 
 
@@ -83,7 +83,7 @@ class ArtifactAdmin(ReadOnlyAdmin):
 
     @admin.display(description="trained context", ordering="context_len")
     def trained_context(self, artifact: Artifact) -> str:
-        return f"{artifact.context_len:,} tokens"
+        return counted(artifact.context_len, "token")
 
     @admin.display(description="weights")
     def weights(self, artifact: Artifact) -> str:
@@ -181,7 +181,8 @@ def shared_by(demand: Demand) -> str:
     """`16,384 positions shared by 8 requests of up to 8,192 tokens`"""
     num_slots = settings.PANTHEON["PANTHEON_BATCH_SLOTS"]
     users = f"shared by {num_slots} requests" if num_slots > 1 else "for one request"
-    return f"{demand.kv_tokens:,} positions {users} of up to {demand.context_len:,} tokens"
+    positions = counted(demand.kv_tokens, "position")
+    return f"{positions} {users} of up to {counted(demand.context_len, 'token')}"
 
 
 def preview(artifact: Artifact) -> tuple[list[tuple[str, str]], str]:

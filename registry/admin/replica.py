@@ -26,6 +26,7 @@ from registry.admin.live import all_replicas_mark, page_or_anew, replica_mark
 from registry.admin.replica_history import BindingInline, TransitionInline
 from registry.admin_links import row_button
 from registry.models import Replica
+from registry.sizes import counted
 from registry.states import HELD, State, UnloadMode, Wanted
 
 EFFECTS_ON_STREAMS = {
@@ -123,7 +124,9 @@ class ReplicaAdmin(ReadOnlyAdmin):
 
     @admin.display(description="context")
     def shown_context(self, replica: Replica) -> str:
-        return f"{replica.context_len:,} tokens" if replica.context_len else "the server's default"
+        return (
+            counted(replica.context_len, "token") if replica.context_len else "the server's default"
+        )
 
     @admin.display(description="file")
     def shown_file(self, replica: Replica) -> str:
@@ -181,14 +184,15 @@ class ReplicaAdmin(ReadOnlyAdmin):
                 services.replica_request_unload(
                     wanted=replica.pk, actor=actor_of(request), **form.cleaned_data
                 )
-            return Done(f"{len(replicas)} replicas are being unloaded.")
+            are = "is" if len(replicas) == 1 else "are"
+            return Done(f"{counted(len(replicas), 'replica')} {are} being unloaded.")
 
         return confirm_selected(
             self,
             request,
             replicas,
             Confirmation(
-                title=f"Unload {len(replicas)} replicas",
+                title=f"Unload {counted(len(replicas), 'replica')}",
                 submit="Unload",
                 effect=effect,
                 facts=[(str(replica), replica.get_state_display()) for replica in replicas],

@@ -23,6 +23,7 @@ from registry.notify import announce_wanted_changed
 from registry.services.audit import audited
 from registry.services.replica_jobs import load_job_open, unload_job_cancel, unload_job_open
 from registry.services.transitions import KEPT, claim_move, replica_get
+from registry.sizes import counted
 from registry.states import HELD, LIVE, State, UnloadMode, Wanted
 
 MAX_CONTEXT_LEN = 1 << 20  # tokens; the bound of PANTHEON_CONTEXT_LEN too
@@ -68,7 +69,8 @@ def replica_request(
         if artifact.context_len and context_len > artifact.context_len:
             raise InvalidValue(
                 "context_len",
-                f"is {context_len}, but {artifact.name} was trained for {artifact.context_len} tokens",
+                f"is {context_len}, but {artifact.name} was trained for"
+                f" {counted(artifact.context_len, 'token')}",
             )
         same_name = Replica.objects.filter(served_name=served_name, state__in=LIVE)
         if same_name.exclude(artifact=artifact).exists():

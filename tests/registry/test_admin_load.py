@@ -123,7 +123,7 @@ def test_dies_are_previewed(operator, artifact, two_cards):
     [
         ({"served_name": "no spaces"}, "no spaces"),
         ({"served_name": ""}, "This field is required"),
-        ({"context_len": "99999"}, "was trained for 2048 tokens"),
+        ({"context_len": "99999"}, "was trained for 2,048 tokens"),
         ({"dies": "0;1"}, "Write die numbers separated by commas"),
         ({"dies": "7"}, "There is no die 7 on this host"),
     ],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.urls import reverse
 
@@ -185,6 +187,13 @@ def test_selected_replicas_are_unloaded_after_a_confirmation(operator, artifact)
     answer = operator.post(LIST, {**sent, "confirmed": "yes", "mode": "drain"}, follow=True)
     assert "2 replicas are being unloaded" in answer.content.decode()
     assert list(Replica.objects.filter(wanted=Wanted.LOADED)) == [other]
+
+
+def test_one_selected_replica_is_one(operator, artifact):
+    sent = {"action": "unload_selected", "_selected_action": [replica_in(artifact, State.READY).pk]}
+    assert "Unload 1 replica<" in re.sub(r"\s+<", "<", operator.post(LIST, sent).content.decode())
+    answer = operator.post(LIST, {**sent, "confirmed": "yes", "mode": "drain"}, follow=True)
+    assert "1 replica is being unloaded." in answer.content.decode()
 
 
 def test_selected_replicas_stay_without_the_permission(as_group, artifact):

@@ -167,6 +167,8 @@ def test_a_failed_die_hides_nobody():
 
 
 def test_all_dies_failed():
+    with pytest.raises(PlacementRefused, match="not even the only die of this host is usable"):
+        place(demand(), k80(0, failed=(0,)), 0)
     with pytest.raises(PlacementRefused, match="none of the 2 dies of this host is usable"):
         place(demand(), k80(0, 0, failed=[0, 1]), 0)
 

@@ -94,7 +94,7 @@ def test_the_same_key_is_the_same_request(artifact):
     [
         (-1, "must lie between 0"),
         (1 << 70, "must lie between 0"),
-        (4096, "was trained for 2048 tokens"),
+        (4096, "was trained for 2,048 tokens"),
     ],
 )
 def test_impossible_context_lengths_are_refused(artifact, context_len, said):

@@ -20,6 +20,7 @@ from accel.errors import AccelError
 from inference.model.architectures import record
 from inference.model.errors import ModelError
 from inference.model.gguf import read_gguf
+from registry.sizes import counted
 
 
 class Command(BaseCommand):
@@ -49,7 +50,7 @@ class Command(BaseCommand):
         except (AccelError, OSError) as error:
             raise CommandError(str(error)) from error
         self.stdout.write(
-            f"{done.num_kernels} kernels are ready for {done.choice}:"
+            f"{counted(done.num_kernels, 'kernel')} ready for {done.choice}:"
             f" {done.num_compiled} compiled in {time.monotonic() - started:.0f} s, the others were there."
         )
 

@@ -88,6 +88,19 @@ def test_each_error_has_its_shape(shape: tuple) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (engine.QueueFull(1), "its queue of 1 request is full"),
+        (engine.MemoryPressure(1), "its queue of 1 request is full"),
+        (engine.QueueFull(2), "its queue of 2 requests is full"),
+        (http.TooManyConnections(1), "already has its 1 connection;"),
+    ],
+)
+def test_one_is_singular(error: Exception, said: str) -> None:
+    assert said in str(error)
+
+
 def test_an_unknown_error_keeps_its_secrets() -> None:
     failure = api.translate(KeyError("secret"))
     assert failure.status == 500
