@@ -44,7 +44,7 @@ class Demand:
         measured = self.measured(num_dies) if self.measured is not None else None
         if measured is not None:
             return measured
-        each = -(-(self.weight_bytes + self.kv_bytes) // num_dies) + self.scratch_bytes
+        each = -(-self._divided_bytes // num_dies) + self.scratch_bytes
         return (each,) * num_dies
 
     def describe(self, num_dies: int = 0) -> str:
@@ -54,8 +54,12 @@ class Demand:
             f"{self.name} needs {format_bytes(num_bytes)} (weights"
             f" {format_bytes(self.weight_bytes)}, KV memory {format_bytes(self.kv_bytes)}:"
             f" {counted(self.kv_tokens, 'position')} for a context length of"
-            f" {counted(self.context_len, 'token')})"
+            f" {counted(self.context_len, 'token')}{_buffers(num_bytes - self._divided_bytes)})"
         )
+
+    @property
+    def _divided_bytes(self) -> int:
+        return self.weight_bytes + self.kv_bytes
 
 
 @dataclass(frozen=True)
@@ -163,6 +167,11 @@ def place_on_dies(demand: Demand, dies: Sequence[DieRoom]) -> Placement:
         f" {format_bytes(best.free_bytes)} free and no set of cards has room for its share;"
         f" {_either('unload another model', 'lower the context length', 'choose a smaller quantization')}."
     )
+
+
+def _buffers(num_bytes: int) -> str:
+    """What is neither weights nor KV memory; nothing where fewer bytes are made of the weights."""
+    return f"; buffers {format_bytes(num_bytes)}" if num_bytes > 0 else ""
 
 
 def _none_of(num_dies: int) -> str:

@@ -173,6 +173,7 @@ def has_float_matrices(artifact: Artifact) -> bool:
     return not formats.isdisjoint({"F32", "F16", "BF16"})
 
 
+BUFFERS_HOLD = "activations, logits and tables of a step"
 # Measured: Python, Django, numba and LLVM in a process that serves on the CPU.
 SERVERS_OWN = "The server itself takes some 250 MiB, once."
 
@@ -192,6 +193,7 @@ def preview(artifact: Artifact) -> tuple[list[tuple[str, str]], str]:
         ("Memory needed", f"{format_bytes(demand.total_bytes)} for this model. {SERVERS_OWN}"),
         ("Weights", format_bytes(demand.weight_bytes)),
         ("KV memory", f"{format_bytes(demand.kv_bytes)}: {shared_by(demand)}"),
+        ("Buffers", f"{format_bytes(demand.scratch_bytes)} at most: {BUFFERS_HOLD}"),
     ]
     try:
         host_bytes = available_bytes()

@@ -80,6 +80,13 @@ def test_the_page_says_whose_memory_it_is(operator, artifact):
     assert "MiB for this model. The server itself takes some 250 MiB, once." in text
 
 
+def test_the_parts_make_the_sum(operator, artifact):
+    text = operator.get(url_of(artifact)).content.decode()
+    assert "244.0 MiB for this model" in text
+    for part in ("90.0 MiB</dd>", "90.0 MiB: 4,096 positions", "64.0 MiB at most: activations"):
+        assert part in text
+
+
 def test_dies_are_asked_for_where_there_are_some(operator, artifact):
     assert "dies" not in fields_of(operator.get(url_of(artifact)))
 

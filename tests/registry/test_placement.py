@@ -309,3 +309,14 @@ def test_a_refusal_means_that_nothing_fits(wanted, dies):
         each = wanted.shares(2 * num_cards)[0]
         roomy = [card for card in cards if min(free[o] for o in card) >= each]
         assert len(roomy) < num_cards
+
+
+def test_the_parts_that_are_named_make_the_sum():
+    """On a host what is counted for buffers; on dies what was measured beyond weights and KV memory."""
+    of_host = demand(5, 3, 1)
+    assert of_host.describe().startswith(
+        "Qwen3-8B needs 9.0 GiB (weights 5.0 GiB, KV memory 3.0 GiB:"
+    )
+    assert of_host.describe().endswith(" 8,192 tokens; buffers 1.0 GiB)")
+    assert of_host.describe(2).endswith(" 8,192 tokens; buffers 2.0 GiB)")
+    assert demand(5, 3).describe().endswith(" 8,192 tokens)")

@@ -111,7 +111,8 @@ def test_a_plan_names_the_place_and_every_refusal(found, artifact, monkeypatch):
     assert "6.0 GiB of host memory are available" in said
 
 
-def test_a_plan_for_what_fits_nowhere_says_why(found, artifact):
+def test_a_plan_for_what_fits_nowhere_says_why(found, artifact, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
     said = run("plan", "Big")
     assert "It fits nowhere." in said
     assert "6.0 GiB of host memory are available" in " ".join(said.split())
