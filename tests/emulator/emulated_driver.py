@@ -58,7 +58,10 @@ class EmulatedDriver:
 
     def __init__(self, library: Path) -> None:
         self._library = ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
-        for name in ("count", "used_bytes", "num_contexts", "num_written_past_end"):
+        for name in (
+            *("count", "used_bytes", "num_contexts", "num_written_past_end"),
+            *("is_hung", "num_stuck_calls"),
+        ):
             getattr(self._library, f"emulator_{name}").restype = ctypes.c_uint64
 
     def reset(
@@ -109,7 +112,26 @@ class EmulatedDriver:
         """Let the die go bad: its contexts fail from now on, and new ones cannot be made."""
         self._library.emulator_break(die)
 
+    def hang_die(self, die: int) -> None:
+        """Let nothing that the die is given end from now on, nor what it still has to do."""
+        self._library.emulator_hang(die)
+
+    def hang_at_launch(self, nth: int) -> None:
+        """Let the nth launch (from 1) from now never end: its die hangs as with `hang_die`. 0: none."""
+        self._library.emulator_hang_at_launch(ctypes.c_uint64(nth))
+
+    def is_hung(self, die: int) -> bool:
+        return bool(self._library.emulator_is_hung(die))
+
+    def num_stuck_calls(self) -> int:
+        """Calls since the last reset that a real driver would not have returned from, as a die hangs.
+
+        Here they fail instead, and are named on stderr.
+        """
+        return int(self._library.emulator_num_stuck_calls())
+
     def num_contexts(self) -> int:
+        """Those that can be destroyed: none of a die that hangs, or that waits for one."""
         return int(self._library.emulator_num_contexts())
 
     def num_written_past_end(self) -> int:

@@ -89,6 +89,14 @@ def test_a_kernel_runs_on_the_die_it_was_loaded_on(emulated) -> None:
             loaded(cuda.mem_alloc(256), block=(4, 1, 1))
 
 
+def test_an_event_is_recorded_where_it_was_made(emulated) -> None:
+    cuda = pycuda_driver()
+    with context(0):
+        event = cuda.Event()
+        with context(1), pytest.raises(cuda.Error, match="in a stream of another context"):
+            event.record()
+
+
 def test_images_of_real_dies_are_refused(emulated) -> None:
     from accel.cuda import nvrtc
 

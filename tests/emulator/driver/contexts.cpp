@@ -18,9 +18,17 @@ Turn::Turn() : lock(emulator().lock), context(nullptr), refused(CUDA_SUCCESS) {
 
 Context* find_context(CUcontext handle) { return emulator().contexts.find(handle); }
 
+// Contexts of a K80 take turns between kernels, so one that never ends keeps all of them waiting.
+bool is_hung(const Context& context) { return emulator().is_hung[context.die]; }
+
+bool is_held(Context& context) {
+    return !context.fault && (is_hung(context) || run_context(context) == NEVER_ENDS);
+}
+
 static CUresult new_context(CUcontext* out, int die) {
     Emulator& e = emulator();
     if (e.is_broken[die]) return CUDA_ERROR_ECC_UNCORRECTABLE;
+    if (e.is_hung[die]) return stuck("cuCtxCreate");
     size_t taken = e.used_bytes[die] + e.external_bytes[die];
     if (taken + e.settings.context_bytes > e.settings.memory_bytes) return CUDA_ERROR_OUT_OF_MEMORY;
     e.used_bytes[die] += e.settings.context_bytes;
@@ -67,6 +75,7 @@ DRIVER_API cuCtxDestroy(CUcontext handle) {
     take_off_stack(handle);
     if (!find_context(handle))
         return emulator().contexts.was_released(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+    if (is_held(*find_context(handle))) return stuck("cuCtxDestroy");
     destroy_context(handle);
     return CUDA_SUCCESS;
 }
@@ -119,7 +128,7 @@ DRIVER_API cuCtxGetDevice(CUdevice* die) {
 
 DRIVER_API cuCtxSynchronize() {
     TURN_WITH_CONTEXT(turn);
-    return run_context(*turn.context);
+    return waited("cuCtxSynchronize", run_context(*turn.context));
 }
 
 DRIVER_API cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice die) {

@@ -31,6 +31,8 @@ CONTROL void emulator_reset(const EmulatorSettings* settings) {
     memset(e.external_bytes, 0, sizeof e.external_bytes);
     memset(e.primary, 0, sizeof e.primary);
     memset(e.is_broken, 0, sizeof e.is_broken);
+    memset(e.is_hung, 0, sizeof e.is_hung);
+    e.hang_at = e.num_stuck_calls = 0;
     e.last_words.clear();
     e.settings = *settings;
 }
@@ -67,9 +69,40 @@ CONTROL void emulator_break(int die) {
     });
 }
 
-CONTROL uint64_t emulator_num_contexts() {
+// From now on nothing that the die is given ever ends.
+CONTROL void emulator_hang(int die) {
     Lock lock(emulator().lock);
-    return emulator().contexts.size();
+    emulator().is_hung[die] = true;
+}
+
+// Let the nth launch from now never end, and hang its die; 0: none.
+CONTROL void emulator_hang_at_launch(uint64_t nth) {
+    Emulator& e = emulator();
+    Lock lock(e.lock);
+    e.hang_at = nth ? e.counts[EMULATOR_LAUNCH] + nth : 0;
+}
+
+CONTROL uint64_t emulator_is_hung(int die) {
+    Lock lock(emulator().lock);
+    return emulator().is_hung[die];
+}
+
+CONTROL uint64_t emulator_num_stuck_calls() {
+    Lock lock(emulator().lock);
+    return emulator().num_stuck_calls;
+}
+
+// Those that could be destroyed: one that hangs, or was found to wait for one that does, cannot.
+CONTROL uint64_t emulator_num_contexts() {
+    Emulator& e = emulator();
+    Lock lock(e.lock);
+    std::set<const Context*> held;
+    e.streams.for_each([&](const Stream& stream) {
+        if (stream.is_held) held.insert(stream.context);
+    });
+    uint64_t count = 0;
+    e.contexts.for_each([&](const Context& context) { count += !is_hung(context) && !held.count(&context); });
+    return count;
 }
 
 CONTROL uint64_t emulator_num_written_past_end() {

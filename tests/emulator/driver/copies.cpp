@@ -18,6 +18,9 @@ static CUresult copy(End to, End from, size_t num_bytes, CUstream handle, bool w
     for (End end : {to, from})
         if (end.on_die)
             if (CUresult error = check_range(context, end.address, num_bytes, any_die)) return error;
+    bool is_pageable = false;
+    for (End end : {to, from}) is_pageable |= !end.on_die && !is_page_locked(end.address);
+    if (is_pageable && is_hung(context)) return stuck("a copy of memory that is not page-locked");
     if (is_to_fail(EMULATOR_COPY)) {
         context.fault = explain(CUDA_ERROR_LAUNCH_FAILED, "this copy was made to fail");
         return context.fault;
@@ -32,7 +35,7 @@ static CUresult copy(End to, End from, size_t num_bytes, CUstream handle, bool w
         return CUDA_SUCCESS;
     });
     if (error || !waits) return error;
-    return run_stream(*stream);
+    return waited("cuMemcpy", run_stream(*stream));
 }
 
 static End host(const void* address) { return {reinterpret_cast<CUdeviceptr>(address), false}; }
@@ -56,7 +59,7 @@ static CUresult finish_both(CUcontext a, CUcontext b) {
     for (CUcontext handle : {a, b}) {
         Context* context = find_context(handle);
         if (!context) return CUDA_ERROR_INVALID_CONTEXT;
-        if (CUresult error = run_context(*context)) return error;
+        if (CUresult error = run_context(*context)) return waited("cuMemcpyPeer", error);
     }
     return CUDA_SUCCESS;
 }

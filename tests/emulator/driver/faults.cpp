@@ -38,6 +38,14 @@ bool is_to_fail(int kind) {
     return e.fail_at[kind] <= count && count < e.fail_until[kind];
 }
 
+CUresult stuck(const char* call) {
+    emulator().num_stuck_calls++;
+    fprintf(stderr, "emulated driver: %s would never return, as a die hangs\n", call);
+    return explain(CUDA_ERROR_LAUNCH_TIMEOUT, "%s would never return, as a die hangs", call);
+}
+
+CUresult waited(const char* call, CUresult result) { return result == NEVER_ENDS ? stuck(call) : result; }
+
 static const char* plain_words(CUresult error) {
     switch (error) {
         case CUDA_SUCCESS: return "no error";
@@ -56,6 +64,7 @@ static const char* plain_words(CUresult error) {
         case CUDA_ERROR_NOT_READY: return "device not ready";
         case CUDA_ERROR_ILLEGAL_ADDRESS: return "an illegal memory access was encountered";
         case CUDA_ERROR_CONTEXT_IS_DESTROYED: return "context is destroyed";
+        case CUDA_ERROR_LAUNCH_TIMEOUT: return "the launch timed out and was terminated";
         case CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED: return "peer access is already enabled";
         case CUDA_ERROR_PEER_ACCESS_NOT_ENABLED: return "peer access has not been enabled";
         case CUDA_ERROR_PEER_ACCESS_UNSUPPORTED:

@@ -134,10 +134,15 @@ DRIVER_API cuLaunchKernel(CUfunction handle, unsigned grid_x, unsigned grid_y, u
     std::string arguments = packed_arguments(extra);
     if (CUresult error = check_arguments(context, arguments)) return context.fault = error;
     // Counted as it runs: a launch in a graph is one whenever the graph is launched, none as it is recorded.
-    return submit(context, *stream, [function = *function, record, arguments] {
+    return submit(context, *stream, [function = *function, record, arguments, die = context.die] {
         if (is_to_fail(EMULATOR_LAUNCH))
             return explain(CUDA_ERROR_LAUNCH_FAILED, "this launch of %s was made to fail",
                            function.name.c_str());
+        Emulator& e = emulator();
+        if (e.counts[EMULATOR_LAUNCH] == e.hang_at) {
+            e.is_hung[die] = true;
+            return NEVER_ENDS;
+        }
         return run_kernel(function, record, arguments);
     });
 }

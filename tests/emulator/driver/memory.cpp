@@ -45,6 +45,7 @@ static size_t page_bytes(size_t size_bytes) { return rounded(rounded(size_bytes,
 static CUresult allocate(CUdeviceptr* out, size_t num_bytes, Context& context, MemoryKind kind) {
     Emulator& e = emulator();
     if (!num_bytes) return CUDA_ERROR_INVALID_VALUE;
+    if (is_hung(context)) return stuck(kind == MemoryKind::die ? "cuMemAlloc" : "cuMemHostAlloc");
     if (is_to_fail(EMULATOR_ALLOCATION)) return CUDA_ERROR_OUT_OF_MEMORY;
     size_t taken = e.used_bytes[context.die] + e.external_bytes[context.die];
     if (kind == MemoryKind::die &&
@@ -161,7 +162,7 @@ DRIVER_API cuMemAlloc(CUdeviceptr* out, size_t num_bytes) {
 DRIVER_API cuMemFree(CUdeviceptr address) {
     Turn turn;
     if (turn.context && turn.context->fault) return turn.context->fault;
-    if (turn.context) run_context(*turn.context);  // a release waits for what is running
+    if (turn.context && is_held(*turn.context)) return stuck("cuMemFree");  // it waits for what is running
     return release(address, MemoryKind::die);
 }
 
@@ -173,7 +174,7 @@ DRIVER_API cuMemHostAlloc(void** out, size_t num_bytes, unsigned) {
 DRIVER_API cuMemFreeHost(void* address) {
     Turn turn;
     if (turn.context && turn.context->fault) return turn.context->fault;
-    if (turn.context) run_context(*turn.context);
+    if (turn.context && is_held(*turn.context)) return stuck("cuMemFreeHost");
     return release(reinterpret_cast<CUdeviceptr>(address), MemoryKind::host);
 }
 

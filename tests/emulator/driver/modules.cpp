@@ -46,7 +46,7 @@ using namespace emulated;
 
 DRIVER_API cuModuleLoadData(CUmodule* out, const void* image) {
     TURN_WITH_CONTEXT(turn);
-    return load(out, image, *turn.context);
+    return is_hung(*turn.context) ? stuck("cuModuleLoadData") : load(out, image, *turn.context);
 }
 
 DRIVER_API cuModuleLoadDataEx(CUmodule* out, const void* image, unsigned, CUjit_option*, void**) {
@@ -57,7 +57,7 @@ DRIVER_API cuModuleUnload(CUmodule handle) {
     Turn turn;
     Module* module = emulator().modules.find(handle);
     if (!module) return emulator().modules.was_released(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
-    run_context(*module->context);
+    if (is_held(*module->context)) return stuck("cuModuleUnload");
     emulator().functions.remove_if([=](const Function& f) { return f.module == module; });
     emulator().modules.remove(handle);
     return CUDA_SUCCESS;

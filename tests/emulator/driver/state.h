@@ -65,6 +65,9 @@ public:
 
 using Operation = std::function<CUresult()>;
 
+// What an operation returns that has not ended and never will; calls that do not wait never show it.
+constexpr CUresult NEVER_ENDS = CUresult(9999);
+
 struct Graph {
     std::vector<Operation> operations;
 };
@@ -77,12 +80,13 @@ struct Stream {
     unsigned flags;
     std::deque<Operation> queue;
     uint64_t num_submitted = 0, num_finished = 0;
+    bool is_held = false;  // its next operation never ends
     std::unique_ptr<Graph> capture;  // while its work is recorded instead of run
 };
 
 struct Event {
     CUstream stream = nullptr;
-    CUcontext context = nullptr;  // of the last record, else of its making; it may end before a wait runs
+    CUcontext context = nullptr;  // of its making; it may end before a wait runs
     uint64_t target = 0;          // passed once its stream has finished this many operations
     bool recorded = false, passed = false;
     double passed_s = 0;
@@ -127,7 +131,9 @@ struct Emulator {
              fail_until[EMULATOR_NUM_KINDS] = {};
     size_t used_bytes[EMULATOR_MAX_DIES] = {}, external_bytes[EMULATOR_MAX_DIES] = {};
     CUcontext primary[EMULATOR_MAX_DIES] = {};
-    bool is_broken[EMULATOR_MAX_DIES] = {};
+    bool is_broken[EMULATOR_MAX_DIES] = {}, is_hung[EMULATOR_MAX_DIES] = {};
+    uint64_t hang_at = 0;         // the launch that never ends, and its die with it
+    uint64_t num_stuck_calls = 0;  // that would not have returned
     std::map<CUdeviceptr, Allocation> allocations;  // by first address
     size_t num_released_overrun = 0;  // released allocations that had been written past their end
     Handles<Context> contexts;
@@ -160,6 +166,9 @@ struct Turn {
 CUresult explain(CUresult error, const char* format, ...) __attribute__((format(printf, 2, 3)));
 bool is_sticky(CUresult error);
 bool is_to_fail(int kind);  // counts one, and says whether it is the one to fail
+// A real driver would not return from this call, which a test wants to know rather than to wait for.
+CUresult stuck(const char* call);
+CUresult waited(const char* call, CUresult result);  // `result` of work that the call waited for
 
 // devices.cpp
 bool are_peers(int a, int b);
@@ -167,6 +176,8 @@ bool are_peers(int a, int b);
 // contexts.cpp
 Context* find_context(CUcontext handle);
 void destroy_context(CUcontext handle);
+bool is_hung(const Context& context);
+bool is_held(Context& context);  // it hangs, or waits for one that does
 
 // memory.cpp
 std::map<CUdeviceptr, Allocation>::iterator find_allocation(CUdeviceptr address);

@@ -20,11 +20,21 @@ Stream* find_stream(Context& context, CUstream handle) {
 CUresult run_stream(Stream& stream, uint64_t until) {
     Context& context = *stream.context;
     while (!stream.queue.empty() && stream.num_finished < until) {
+        if (!context.fault && is_hung(context)) {
+            stream.is_held = true;
+            return NEVER_ENDS;
+        }
         Operation operation = std::move(stream.queue.front());
         stream.queue.pop_front();
         stream.num_finished++;
         // After a fault nothing runs any more, but counts as finished, so that nobody waits for it.
         CUresult error = context.fault ? context.fault : operation();
+        if (error == NEVER_ENDS) {
+            stream.queue.push_front(std::move(operation));
+            stream.num_finished--;
+            stream.is_held = true;
+            return NEVER_ENDS;
+        }
         if (is_sticky(error)) context.fault = error;
         if (error && !context.fault) return error;
     }
@@ -59,10 +69,12 @@ CUresult submit(Context& context, Stream& stream, Operation operation) {
         error = run_context(context, true);
     else if (!(stream.flags & CU_STREAM_NON_BLOCKING))
         error = run_stream(context.default_stream);
-    if (error) return error;
+    if (error && error != NEVER_ENDS) return error;
     stream.queue.push_back(std::move(operation));
     stream.num_submitted++;
-    return emulator().settings.is_lazy ? CUDA_SUCCESS : run_stream(stream);
+    if (emulator().settings.is_lazy) return CUDA_SUCCESS;
+    error = run_stream(stream);
+    return error == NEVER_ENDS ? CUDA_SUCCESS : error;  // who gives work to a die does not wait for it
 }
 
 static CUresult run_event(const Event& event) {
@@ -86,7 +98,7 @@ DRIVER_API cuStreamDestroy(CUstream handle) {
     Turn turn;
     Stream* stream = emulator().streams.find(handle);
     if (!stream) return emulator().streams.was_released(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
-    run_stream(*stream);
+    if (run_stream(*stream) == NEVER_ENDS) return stuck("cuStreamDestroy");
     auto& all = stream->context->streams;
     all.erase(std::remove(all.begin(), all.end(), handle), all.end());
     emulator().streams.remove(handle);
@@ -97,17 +109,22 @@ DRIVER_API cuStreamSynchronize(CUstream handle) {
     TURN_WITH_CONTEXT(turn);
     Stream* stream = find_stream(*turn.context, handle);
     if (!stream) return CUDA_ERROR_INVALID_HANDLE;
-    return stream->capture ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : run_stream(*stream);
+    if (stream->capture) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    return waited("cuStreamSynchronize", run_stream(*stream));
 }
 
 // A question is a moment passing: each lets one more operation of a lazy stream run.
+static CUresult after_a_moment(Stream& stream) {
+    CUresult error = run_stream(stream, stream.num_finished + 1);
+    return error && error != NEVER_ENDS ? error : CUDA_ERROR_NOT_READY;
+}
+
 DRIVER_API cuStreamQuery(CUstream handle) {
     TURN_WITH_CONTEXT(turn);
     Stream* stream = find_stream(*turn.context, handle);
     if (!stream) return CUDA_ERROR_INVALID_HANDLE;
     if (stream->queue.empty()) return CUDA_SUCCESS;
-    CUresult error = run_stream(*stream, stream->num_finished + 1);
-    return error ? error : CUDA_ERROR_NOT_READY;
+    return after_a_moment(*stream);
 }
 
 DRIVER_API cuStreamWaitEvent(CUstream handle, CUevent event_handle, unsigned) {
@@ -132,6 +149,8 @@ DRIVER_API cuEventDestroy(CUevent handle) {
     Turn turn;
     if (!emulator().events.find(handle))
         return emulator().events.was_released(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+    Context* context = find_context(emulator().events.find(handle)->context);
+    if (context && is_hung(*context)) return stuck("cuEventDestroy");
     emulator().events.remove(handle);
     return CUDA_SUCCESS;
 }
@@ -141,8 +160,9 @@ DRIVER_API cuEventRecord(CUevent handle, CUstream stream_handle) {
     Event* event = emulator().events.find(handle);
     Stream* stream = find_stream(*turn.context, stream_handle);
     if (!event || !stream) return CUDA_ERROR_INVALID_HANDLE;
+    if (event->context != stream->context->handle)
+        return explain(CUDA_ERROR_INVALID_HANDLE, "an event is recorded in a stream of another context");
     event->stream = stream_handle;
-    event->context = turn.context->handle;
     event->recorded = true;
     event->passed = false;
     uint64_t target = event->target = stream->num_submitted + 1;
@@ -159,7 +179,7 @@ DRIVER_API cuEventRecord(CUevent handle, CUstream stream_handle) {
 DRIVER_API cuEventSynchronize(CUevent handle) {
     Turn turn;
     Event* event = emulator().events.find(handle);
-    return event ? run_event(*event) : CUDA_ERROR_INVALID_HANDLE;
+    return event ? waited("cuEventSynchronize", run_event(*event)) : CUDA_ERROR_INVALID_HANDLE;
 }
 
 DRIVER_API cuEventQuery(CUevent handle) {
@@ -170,9 +190,7 @@ DRIVER_API cuEventQuery(CUevent handle) {
     if (context->fault) return context->fault;
     if (!event->recorded || event->passed) return CUDA_SUCCESS;
     Stream* stream = find_stream(*context, event->stream);
-    if (!stream) return CUDA_SUCCESS;
-    CUresult error = run_stream(*stream, stream->num_finished + 1);
-    return error ? error : CUDA_ERROR_NOT_READY;
+    return stream ? after_a_moment(*stream) : CUDA_SUCCESS;
 }
 
 static CUresult elapsed(float* milliseconds, CUevent start_handle, CUevent end_handle) {
