@@ -39,3 +39,15 @@ class DieFailed(AccelError):
     def __init__(self, ordinal: int, why: str) -> None:
         self.ordinal, self.why = ordinal, why
         super().__init__(f"Die {ordinal} failed: {why}.")
+
+
+class DieHung(DieFailed):
+    """A die was given work and never finished it. What the process holds there cannot be given back."""
+
+    def __init__(self, ordinal: int, waited_s: float) -> None:
+        self.waited_s = waited_s
+        super().__init__(
+            ordinal,
+            f"it hangs: work that it was given was not done after {waited_s:.0f} s. Start the server"
+            " again to use it, or the host where that does not help; dmesg may say why",
+        )

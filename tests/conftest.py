@@ -85,13 +85,18 @@ def _emulated_driver() -> EmulatedDriver:
 @pytest.fixture
 def emulated(_emulated_driver: EmulatedDriver) -> Iterator[EmulatedDriver]:
     """An emulated driver with the two dies of one card, for tests that set the driver up themselves."""
+    from accel.cuda import hung
+
     _emulated_driver.reset(num_dies=2)
     yield _emulated_driver
+    hung._hung.clear()  # the next test has another machine
+    num_stuck = _emulated_driver.num_stuck_calls()
     overrun = _emulated_driver.num_written_past_end()
     left_open = _emulated_driver.num_contexts()
     _emulated_driver.reset(num_dies=0)
     assert not overrun, "memory of a die was written past its end"
     assert not left_open, "a die was not closed"
+    assert not num_stuck, "the driver was asked for what it never does while a die hangs"
 
 
 @pytest.fixture(params=list(PASSES))

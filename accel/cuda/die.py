@@ -6,20 +6,26 @@ waiting by polling. Knows no model and no placement.
 A replica has a context of its own on each of its dies: an error that spoils a context takes one replica
 down, and closing the context gives every byte of it back, whatever was forgotten. One thread at a time
 uses a die: the loader while it loads, then the replica's worker, at last whoever closes it.
+
+Of a die that hangs nothing can be given back: freeing memory and destroying a context wait for it. Its
+contexts are abandoned as they are, and so are those that wait for it on other dies.
 """
 
 from __future__ import annotations
 
+import ctypes
 import threading
 import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from accel.cuda import driver
+from accel.cuda import driver, hung
+from accel.cuda.hung import Mark
 from accel.cuda.memory import Account, Pinned, Region
+from accel.errors import DieFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import numpy as np
     import numpy.typing as npt
@@ -35,6 +41,7 @@ def own_bytes(ordinal: int) -> int:
     """What this process has allocated on that die, through all its contexts there.
 
     Never less than what the driver has given it: counted before it is had, and until it is given back.
+    What was abandoned is no longer this process's to give: it shows as taken by others.
     """
     with _open_lock:
         return sum(d.account.allocated_bytes for d in _open if d.ordinal == ordinal)
@@ -45,12 +52,15 @@ class Die:
 
     arch: what its images are compiled for, "sm_37" or HOST_ARCH for an emulated die; stream: a pycuda
     Stream, all of this replica's work on the die; account: the bytes held.
-    Raises, whatever is called: NoDriver, OutOfMemory, DieFailed.
+    is_abandoned: it hangs, or waits for one that does; nothing but `close` may follow.
+    Raises, whatever is called: NoDriver, OutOfMemory, DieFailed; at once DieHung where it hung before.
     """
 
     def __init__(self, ordinal: int) -> None:
+        hung.check(ordinal)
         self._driver = driver.load()
         self.ordinal = ordinal
+        self.is_abandoned = False
         self.account = Account(ordinal)
         self.peers: set[Die] = set()  # whose memory this context reaches
         with driver.errors_of(ordinal):
@@ -62,6 +72,7 @@ class Die:
                 self.stream: Any = self._driver.Stream()
                 self._aside: Any = self._driver.Stream()
                 self._events: list[Any] = []
+                self._modules: list[Any] = []
                 self._end: Any = self.new_event()
             except BaseException:
                 self._context.detach()
@@ -83,7 +94,7 @@ class Die:
             try:
                 yield
             finally:
-                self._context.pop()
+                self._context.pop()  # the thread's own affair: no die is waited for
 
     @property
     def context(self) -> Any:
@@ -93,21 +104,44 @@ class Die:
     def close(self) -> None:
         """Give everything back, from any thread, in whatever state the die is. Safe to call twice.
 
-        A spoilt context refuses even to be tidied up; what it held is free all the same.
+        A spoilt context refuses even to be tidied up; what it held is free all the same. Of a die that
+        hangs nothing is touched, so that this returns.
         """
-        if self._context is None:
+        if self._context is None or self.is_abandoned:
+            return
+        if hung.is_hung(self.ordinal) or not self._comes_to_rest(hung.patience_s(())):
+            self._abandon()
             return
         context, self._context = self._context, None
         with suppress(self._driver.Error):
             context.push()
         self.account.release_all(self._driver)
         self._events.clear()
+        self._modules.clear()
         self.peers.clear()
         del self.stream, self._aside, self._end
         with suppress(self._driver.Error):
             context.detach()  # destroys it, and takes it off this thread
         with _open_lock:
             _open.remove(self)
+
+    def _comes_to_rest(self, longest_s: float) -> bool:
+        """Whether what it was given ends, or is lost with its context. Which die is at fault is not asked."""
+        try:
+            with self.current():
+                self.record(self._end)
+                return self._is_passed(self._end, longest_s)
+        except DieFailed:
+            return True
+
+    def _abandon(self) -> None:
+        """Leave all as it is until the process ends: whatever drops a handle waits for the die, too."""
+        with _open_lock:
+            if not self.is_abandoned:
+                self.is_abandoned = True
+                _open.remove(self)
+                # One reference that nobody drops, not even the interpreter as it ends.
+                ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
 
     # ---- memory -----------------------------------------------------------------------------------
 
@@ -136,7 +170,9 @@ class Die:
 
     def load_module(self, image: bytes) -> Any:
         """The pycuda Module of a compiled image; it is gone with the die."""
-        return self._driver.module_from_buffer(image)
+        module = self._driver.module_from_buffer(image)
+        self._modules.append(module)
+        return module
 
     def copy_in(self, address: int, source: npt.NDArray[np.generic]) -> None:
         """Copy a C-contiguous host array to `address`. From pinned memory the source must stay as it is
@@ -173,14 +209,34 @@ class Die:
         """Let what comes next in this stream wait for an event of any die. The host does not wait."""
         self.stream.wait_for_event(event)
 
-    def wait(self, event: Any) -> None:
-        """Return once the event is passed. Polls, so that many dies share few cores."""
-        pause_s = FIRST_POLL_S
+    def wait(self, event: Any, before: Sequence[Mark] = ()) -> None:
+        """Return once the event is passed. Polls, so that many dies share few cores.
+
+        before: what was recorded on other dies, and on this one, that this may have to wait for; oldest
+        first. Raises: DieHung, of the die that holds it up, past their patience. It is abandoned then, and so
+        are those that wait for it.
+        """
+        marks = (*before, Mark(self, event))
+        longest_s = hung.patience_s(marks)
+        while not self._is_passed(event, longest_s):
+            culprit = hung.who_hangs(marks)
+            if culprit is not None:
+                for die in {mark.die for mark in marks}:
+                    if die is culprit or not die._comes_to_rest(hung.REST_S):
+                        die._abandon()
+                raise hung.remember(culprit.ordinal, longest_s)
+
+    def synchronize(self, before: Sequence[Mark] = ()) -> None:
+        """Return once everything in the stream has run. `before`, and what it raises, as `wait`."""
+        self.record(self._end)
+        self.wait(self._end, before)
+
+    def _is_passed(self, event: Any, longest_s: float) -> bool:
+        """Poll until it is, or for so long."""
+        started_s, pause_s = time.monotonic(), FIRST_POLL_S
         while not event.query():
+            if time.monotonic() - started_s > longest_s:
+                return False
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, LONGEST_POLL_S)
-
-    def synchronize(self) -> None:
-        """Return once everything in the stream has run."""
-        self.record(self._end)
-        self.wait(self._end)
+        return True

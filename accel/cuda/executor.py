@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from accel.backend import MemoryUse
+from accel.cuda.hung import Mark
 from accel.cuda.peer import Crossing
 from accel.cuda.plan import Counts
 from accel.cuda.step_parts import max_parts, step_parts
@@ -38,6 +39,7 @@ class _Lane:
     """What a step in flight has of its own. inputs: of each stage, (num_parts, num_values) int32.
 
     kept: where the last die keeps the step's logits while it is surveyed, and until the lane's next step.
+    done: of each stage, a pycuda Event for every part: it has run.
     """
 
     inputs: tuple[npt.NDArray[np.int32], ...]
@@ -45,6 +47,7 @@ class _Lane:
     end: Any  # a pycuda Event of the last die: the logits are there
     survey: SurveyLane
     kept: int
+    done: tuple[tuple[Any, ...], ...]
     num_logits: int = 0
 
 
@@ -75,13 +78,15 @@ class CudaExecutor:
         self._surveyor = stages[-1].surveyor()
         self._free = deque(self._new_lane(number) for number in range(self.num_in_flight))
         self._in_flight: deque[_Lane] = deque()
+        self._marks: deque[Mark] = deque()  # of the steps in flight
 
     def _new_lane(self, number: int) -> _Lane:
         num_parts = max_parts(self._limits.max_rows, len(self._stages))
-        inputs = []
+        inputs, done = [], []
         for stage in self._stages:
             with stage.die.current():
                 inputs.append(stage.new_inputs(num_parts))
+                done.append(tuple(stage.die.new_event() for _ in range(num_parts)))
         last = self._stages[-1]
         shape = (self._limits.max_logit_rows, last.plan.lowered.output_stride)
         assert last.plan.survey is not None
@@ -93,6 +98,7 @@ class CudaExecutor:
                 last.die.new_event(),
                 self._surveyor.new_lane(),
                 last.address(kept[number] if kept else last.plan.lowered.output),
+                tuple(done),
             )
 
     @property
@@ -128,6 +134,7 @@ class CudaExecutor:
             if surveys is not None:
                 self._surveyor.start(lane.survey, surveys, lane.kept)
             last.record(lane.end)
+        self._marks.append(Mark(last, lane.end))
 
     def finish(self) -> npt.NDArray[np.float32]:
         """Logits (L, vocab_size) f32 of the oldest step. Raises: DieFailed."""
@@ -154,7 +161,9 @@ class CudaExecutor:
         lane = self._in_flight.popleft()
         last = self._stages[-1].die
         with last.current():
-            last.wait(lane.end)  # not for the stream, which may have the next step
+            last.wait(lane.end, self._marks)  # not for the stream, which may have the next step
+        while self._marks.popleft().event is not lane.end:
+            pass
         self._free.append(lane)
         return lane
 
@@ -167,7 +176,9 @@ class CudaExecutor:
                 stage.send_inputs(lane.inputs[i][part], rows)
                 if i:
                     self._cross(i - 1, counts.num_rows)
-                stage.run(counts)
+                stage.run(counts, self._marks)
+                stage.die.record(lane.done[i][part])
+            self._marks.append(Mark(stage.die, lane.done[i][part], counts.num_rows))
 
     def _fetch(self, lane: _Lane, rows: StepBatch) -> None:
         """Let the rows' logits follow those of the step that are fetched already."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from accel.cuda import driver
+from accel.cuda import driver, hung
 from accel.cuda.cards import Seat, cards_of
 from accel.cuda.die import Die, own_bytes
 from accel.errors import DieFailed, OutOfMemory
@@ -85,6 +85,7 @@ class Inventory:
         if die.failure:
             return die
         try:
+            hung.check(die.ordinal)
             probe = self._probes.get(die.ordinal)
             if probe is None:
                 probe = self._probes[die.ordinal] = Die(die.ordinal)
@@ -159,12 +160,15 @@ def _try_out(ordinal: int) -> None:
     try:
         with die.current():
             region = die.allocate(_TRIAL_BYTES, "a trial")
-            sent = np.arange(_TRIAL_BYTES // 4, dtype=np.uint32)
-            received = np.zeros_like(sent)
+            # Page-locked: to copy other memory the driver waits for the die, and for ever if that hangs.
+            sent, received = die.pinned((2, _TRIAL_BYTES // 4), np.uint32).array
+            sent[:] = np.arange(len(sent))
+            received.fill(0)
             die.copy_in(region.address, sent)
             die.copy_out(received, region.address)
             die.synchronize()
-        if not np.array_equal(sent, received):
+            is_kept = np.array_equal(sent, received)
+        if not is_kept:
             raise DieFailed(ordinal, "it does not keep what is written to it")
     finally:
         die.close()

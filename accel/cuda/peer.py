@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from accel.cuda import driver
+from accel.cuda.hung import Mark
 
 if TYPE_CHECKING:
     from accel.cuda.die import Die
@@ -73,10 +74,13 @@ class Crossing:
             target.record(self._arrived)
 
     def _proves_direct(self) -> bool:
-        sent = np.arange(_PROBE_BYTES, dtype=np.uint8)
-        received = np.zeros_like(sent)
         source, target = self._source, self._target
         with source.current():
+            # Page-locked: to copy other memory the driver waits for the die, and for ever if that hangs.
+            page_locked = source.pinned((2, _PROBE_BYTES), np.uint8)
+            sent, received = page_locked.array
+            sent[:] = np.arange(_PROBE_BYTES, dtype=np.uint8)
+            received.fill(0)
             origin = source.allocate(_PROBE_BYTES, "a trial copy")
             source.copy_in(origin.address, sent)
         with target.current():
@@ -85,11 +89,13 @@ class Crossing:
         self._copy_direct(goal.address, origin.address, _PROBE_BYTES)
         with target.current():
             target.copy_out(received, goal.address)
-            target.synchronize()
+            target.synchronize((Mark(source, self._ready),))
             target.free(goal)
+        is_whole = bool((sent == received).all())
         with source.current():
             source.free(origin)
-        return bool((sent == received).all())
+            source.free_pinned(page_locked)
+        return is_whole
 
 
 def _open_direct(source: Die, target: Die) -> bool:

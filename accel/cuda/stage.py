@@ -18,13 +18,14 @@ from accel.cuda.upload import uploading
 from kernels.specs.program import Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     import numpy.typing as npt
 
     from accel.backend import StepBatch
     from accel.cuda.die import Die
     from accel.cuda.graphs import Graph
+    from accel.cuda.hung import Mark
     from accel.cuda.lowering import Lowered
     from accel.cuda.modules import Launch
     from accel.cuda.plan import Area, Argument
@@ -129,11 +130,11 @@ class Stage:
         self.plan.inputs.fill(place, rows)
         self.die.copy_in(self._addresses[self.plan.inputs.area], place)
 
-    def run(self, counts: Counts) -> None:
-        """Put the launches of one step in the die's stream."""
+    def run(self, counts: Counts, before: Sequence[Mark]) -> None:
+        """Put the launches of one step in the die's stream. before: what was recorded for steps so far."""
         prepared = self._prepared.get(counts)
         if prepared is None:
-            prepared = self._prepare(counts)
+            prepared = self._prepare(counts, before)
         prepared.num_uses += 1
         if prepared.num_uses == _RECORDED_AT and self._use_graphs:
             prepared.graph = record(self.die, prepared.launch)
@@ -142,9 +143,9 @@ class Stage:
         else:
             prepared.graph.launch()
 
-    def _prepare(self, counts: Counts) -> _Prepared:
+    def _prepare(self, counts: Counts, before: Sequence[Mark]) -> _Prepared:
         if len(self._prepared) >= _MOST_PREPARED:
-            self._forget()
+            self._forget(before)
         launches = []
         for op in self.plan.lowered.ops:
             num_rows = counts.num_rows if op.rows is Rows.STEP else counts.num_logit_rows
@@ -155,9 +156,9 @@ class Stage:
         self._prepared[counts] = _Prepared(launches)
         return self._prepared[counts]
 
-    def _forget(self) -> None:
+    def _forget(self, before: Sequence[Mark]) -> None:
         """Give the graphs back; none may be running."""
-        self.die.synchronize()
+        self.die.synchronize(before)
         for prepared in self._prepared.values():
             if prepared.graph is not None:
                 prepared.graph.close()

@@ -69,7 +69,9 @@ class Upload:
             self._report(len(piece))
 
     def close(self) -> None:
-        """Give the staging back, also of a die that failed."""
+        """Give the staging back, also of a die that failed; not of one that hangs. Raises: DieHung."""
+        if self._die.is_abandoned:
+            return
         with suppress(driver.load().Error):
             self._die.synchronize()  # the die may still be reading what is freed next
         self._die.free_pinned(self._staging)

@@ -50,7 +50,7 @@ def test_forgotten_shapes_give_their_graphs_back(emulated):
     (stage,) = executor._stages
     run_prompt(executor, TOKENS, LIMITS, 1)
     with stage.die.current():
-        stage._forget()
+        stage._forget(())
     again = run_prompt(executor, TOKENS, LIMITS, 1)
     assert np.isfinite(again).all()
     executor.close()
