@@ -102,10 +102,13 @@ def merge_characters(text: str, rank: Callable[[str, str], float | None]) -> lis
 
 
 def _score_ranks(vocabulary: Vocabulary) -> Callable[[str, str], float | None]:
-    ranks = {
-        token: -score for token, score in zip(vocabulary.tokens, vocabulary.scores, strict=True)
-    }
-    return lambda left, right: ranks.get(left + right)
+    ids, scores = vocabulary.ids, vocabulary.scores
+
+    def rank(left: str, right: str) -> float | None:
+        id_ = ids.get(left + right)
+        return None if id_ is None else -scores[id_]
+
+    return rank
 
 
 def _listed_ranks(vocabulary: Vocabulary) -> Callable[[str, str], float | None]:

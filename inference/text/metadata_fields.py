@@ -5,7 +5,7 @@ Knows the types and bounds a value may have; what the values mean is for `vocabu
 
 from __future__ import annotations
 
-import math
+from array import array
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,25 +56,24 @@ def read_strings(metadata: Mapping[str, object], key: str) -> list[str]:
 
 
 def read_ints(metadata: Mapping[str, object], key: str, length: int) -> list[int] | None:
-    array = _read_array(metadata, key, length)
-    if array is None:
+    values = _read_array(metadata, key, length)
+    if values is None:
         return None
-    if not np.issubdtype(array.dtype, np.integer):
+    if not np.issubdtype(values.dtype, np.integer):
         raise TextError(key, "is not an array of integers")
-    numbers: list[int] = array.tolist()
+    numbers: list[int] = values.tolist()
     return numbers
 
 
-def read_floats(metadata: Mapping[str, object], key: str, length: int) -> list[float] | None:
-    array = _read_array(metadata, key, length)
-    if array is None:
+def read_floats(metadata: Mapping[str, object], key: str, length: int) -> array[float] | None:
+    values = _read_array(metadata, key, length)
+    if values is None:
         return None
-    if not np.issubdtype(array.dtype, np.floating):
+    if not np.issubdtype(values.dtype, np.floating):
         raise TextError(key, "is not an array of floating point numbers")
-    numbers: list[float] = array.tolist()
-    if any(map(math.isnan, numbers)):
+    if np.isnan(values).any():
         raise TextError(key, "holds a value that is not a number")
-    return numbers
+    return array("d", values.astype(np.float64).tobytes())
 
 
 def _read_array(
@@ -87,7 +86,7 @@ def _read_array(
     numbers = isinstance(values, list) and all(isinstance(v, int | float) for v in values)
     if not flat and not numbers:
         raise TextError(key, "is not an array of numbers")
-    array = np.asarray(values)
-    if len(array) != length:
-        raise TextError(key, f"has {len(array)} entries for {length} tokens")
-    return array
+    found = np.asarray(values)
+    if len(found) != length:
+        raise TextError(key, f"has {len(found)} entries for {length} tokens")
+    return found

@@ -25,7 +25,8 @@ class Tokenizer:
     """Thread-safe. Equal to llama.cpp's tokenizer on the same vocabulary, special tokens included."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        self._vocabulary = vocabulary
+        # Not the whole vocabulary: merges and scores are for the encoder, which keeps what it needs.
+        self._tokens, self._kinds = vocabulary.tokens, vocabulary.kinds
         self._encoder = (
             ByteLevelBPE(vocabulary) if vocabulary.model == "gpt2" else CharMergeBPE(vocabulary)
         )
@@ -63,7 +64,7 @@ class Tokenizer:
 
     def token_text(self, id_: int | None) -> str:
         """The token as the vocabulary spells it; "" for None and for ids past the vocabulary."""
-        return "" if id_ is None or not 0 <= id_ < self.vocab_size else self._vocabulary.tokens[id_]
+        return "" if id_ is None or not 0 <= id_ < self.vocab_size else self._tokens[id_]
 
     def token_bytes(self, id_: int, *, special: bool = False) -> bytes:
         """What the id adds to a text. Control tokens add nothing unless `special`.
@@ -72,7 +73,7 @@ class Tokenizer:
         """
         if not 0 <= id_ < self.vocab_size:
             return b""
-        if not special and self._vocabulary.kinds[id_] in _SPECIAL_KINDS:
+        if not special and self._kinds[id_] in _SPECIAL_KINDS:
             return b""
         found = self._bytes.get(id_)
         if found is None:
@@ -90,7 +91,7 @@ class Tokenizer:
         return raw.decode(errors="replace")
 
     def _spell(self, id_: int) -> bytes:
-        kind, text = self._vocabulary.kinds[id_], self._vocabulary.tokens[id_]
+        kind, text = self._kinds[id_], self._tokens[id_]
         if kind in (*_SPECIAL_KINDS, TokenKind.USER_DEFINED):
             return text.encode()
         if kind == TokenKind.BYTE:

@@ -7,6 +7,7 @@ Source: the GGUF specification, "Tokenizer"; the rules by name are those of llam
 from __future__ import annotations
 
 import re
+from array import array
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -102,8 +103,9 @@ def read_vocabulary(metadata: Mapping[str, object]) -> Vocabulary:
         pre=pre,
         tokens=tokens,
         kinds=kinds,
-        scores=read_floats(metadata, KEY + "scores", len(tokens)) or [0.0] * len(tokens),
-        merges=[] if is_spm else _read_merges(metadata, ids),
+        scores=read_floats(metadata, KEY + "scores", len(tokens))
+        or array("d", bytes(8 * len(tokens))),
+        merges=[] if is_spm else _read_merges(metadata, tokens, ids),
         ids=ids,
         bos_id=bos_id,
         eos_id=eos_id,
@@ -141,14 +143,17 @@ def _read_kinds(metadata: Mapping[str, object], tokens: Sequence[str]) -> list[i
     return kinds
 
 
-def _read_merges(metadata: Mapping[str, object], ids: Mapping[str, int]) -> list[tuple[str, str]]:
+def _read_merges(
+    metadata: Mapping[str, object], tokens: Sequence[str], ids: Mapping[str, int]
+) -> list[tuple[str, str]]:
+    """Pairs of the very strings in `tokens`: copies would take as much memory again."""
     key = KEY + "merges"
     merges = []
     for i, merge in enumerate(read_strings(metadata, key)):
         left, _, right = merge.partition(" ")
         if left not in ids or right not in ids or left + right not in ids:
             raise TextError(key, f"entry {i} names a token that the vocabulary lacks")
-        merges.append((left, right))
+        merges.append((tokens[ids[left]], tokens[ids[right]]))
     return merges
 
 

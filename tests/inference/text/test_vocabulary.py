@@ -87,6 +87,22 @@ def test_numpy_values_are_taken(bpe_metadata: dict) -> None:
     assert read_vocabulary(bpe_metadata).eos_id == 260
 
 
+def test_merges_are_pairs_of_the_tokens_themselves(bpe_metadata: dict) -> None:
+    """A copy of both sides of every merge would be larger than the vocabulary."""
+    vocabulary = read_vocabulary(bpe_metadata)
+    left, right = vocabulary.merges[1]
+    assert (left, right) == ("ab", "c")
+    assert left is vocabulary.tokens[vocabulary.ids["ab"]]
+
+
+def test_scores_are_held_in_eight_bytes_each(spm_metadata: dict) -> None:
+    vocabulary = read_vocabulary(spm_metadata)
+    assert list(vocabulary.scores) == spm_metadata["tokenizer.ggml.scores"]
+    assert memoryview(vocabulary.scores).nbytes == 8 * len(vocabulary.tokens)
+    del spm_metadata["tokenizer.ggml.scores"]
+    assert set(read_vocabulary(spm_metadata).scores) == {0.0}
+
+
 def test_missing_special_tokens_are_none(bpe_metadata: dict) -> None:
     """Without a bos token none is added, whatever the file says about adding it."""
     del bpe_metadata[KEY + "bos_token_id"]
