@@ -144,6 +144,7 @@ def load_replica(
             )
         sampling = sampling_of(read_sampling_defaults(file.metadata))
         model, program = record(file, quantise=plan.quantise)
+        file.forget_metadata()  # what packing takes beside the weights may lie where they lay
         config = sizes(settings, model.context_len, plan.context_len)
         backend = backend_of(settings, plan.dies, admit)
         sized = limits(config, settings.num_threads, settings.kv_type)

@@ -51,6 +51,10 @@ class GGUFFile:
         self.num_bytes = num_bytes
         self._file = file
 
+    def forget_metadata(self) -> None:
+        """Let the values of the header go, a vocabulary among them. Tensors can be read as before."""
+        self.metadata = MappingProxyType({})
+
     def close(self) -> None:
         """Forget the tensors and close the file; bytes that were read stay."""
         self.tensors = MappingProxyType({})

@@ -116,6 +116,15 @@ def test_closing_forgets_the_tensors_but_not_the_metadata(write):
     assert gguf.metadata["general.architecture"] == "llama"
 
 
+def test_forgetting_the_metadata_keeps_the_tensors(write):
+    data = small_model()
+    with read_gguf(write(data)) as file:
+        before = {name: tensor.data.tobytes() for name, tensor in file.tensors.items()}
+        file.forget_metadata()
+        assert not file.metadata
+        assert before == {name: tensor.data.tobytes() for name, tensor in file.tensors.items()}
+
+
 def test_bytes_that_were_read_survive_closing(write):
     gguf = read_gguf(write(small_model()))
     tensor = gguf.tensors["b.weight"]
