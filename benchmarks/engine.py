@@ -21,7 +21,7 @@ from typing import Any
 
 from accel.host import num_cores
 from benchmarks import random_model
-from benchmarks.cases import FULL, SHORT, Case
+from benchmarks.cases import DECODE_0, FULL, SHORT, Case
 from benchmarks.measured import ROOT, Measured
 
 MODELS = ROOT / "var" / "models"
@@ -44,6 +44,11 @@ def bench(
     peer = Measured([peer_python, "benchmarks/peer_llama_cpp.py", str(model), str(threads)])
     try:
         rows = [bench_case(case, ours, peer, model.name, rounds) for case in cases]
+        kept = {
+            name: round(statistics.median(kept_beside_a_busy_loop(side) for _ in range(rounds)), 2)
+            for name, side in (("ours", ours), ("peer", peer))
+        }
+        print(f"{model.name:34} decode kept beside a busy loop: {kept}", flush=True)
     finally:
         ours.close()
         peer.close()
@@ -57,7 +62,18 @@ def bench(
         },
         "weight_and_kv_bytes": ours.started.weight_and_kv_bytes,
         "cases": rows,
+        "kept_beside_a_busy_loop": kept,
     }
+
+
+def kept_beside_a_busy_loop(side: Measured) -> float:
+    """The share of its decoding rate that is left when another process wants a whole core."""
+    alone = side.run(DECODE_0)
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
+        try:
+            return side.run(DECODE_0) / alone
+        finally:
+            busy.kill()
 
 
 def bench_case(

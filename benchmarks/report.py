@@ -54,7 +54,7 @@ def run_of(report: dict[str, Any], name: str) -> str:
             "",
             f"Loading takes {load['ours']} s (llama.cpp with a first pass: {load['peer']} s); peak memory"
             f" {rss['ours'] >> 20} MiB{_beyond(model)} (llama.cpp {rss['peer'] >> 20} MiB), KV memory"
-            " included.",
+            f" included.{_busy(model)}",
         ]
     return "\n".join(lines) + "\n"
 
@@ -64,6 +64,16 @@ def _beyond(model: dict[str, Any]) -> str:
     held = model.get("weight_and_kv_bytes")
     return (
         f", {(model['peak_rss_bytes']['ours'] - held) >> 20} beyond weights and KV" if held else ""
+    )
+
+
+def _busy(model: dict[str, Any]) -> str:
+    kept = model.get("kept_beside_a_busy_loop")  # older runs have none
+    if kept is None:
+        return ""
+    return (
+        f" Beside another process that keeps a core busy {kept['ours']:.0%} of the rate of decoding is left"
+        f" (llama.cpp: {kept['peer']:.0%})."
     )
 
 
