@@ -6,6 +6,7 @@ import gc
 import importlib.util
 import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,14 @@ hypothesis.settings.load_profile("project")
 # Larger reference data lives beside the checkout; tests that need it are skipped, and counted, without.
 SHARED = Path(os.environ.get("PANTHEON_TEST_SHARED", Path(__file__).parents[2] / "shared"))
 GOLDEN = Path(__file__).parent / "golden"
+
+
+def pytest_configure() -> None:
+    """Servers that tests start end on Ctrl-C, also where the run is a shell's background job: those ignore
+    it, and their children with them.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:
