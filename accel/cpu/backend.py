@@ -70,7 +70,7 @@ class CpuBackend:
 
 
 def kernel_cache_misses() -> int:
-    """How many functions this process compiled that its cache on disk did not have."""
+    """How many functions were compiled for this process because its cache on disk did not have them."""
     from accel.cpu.compiling import cache_misses
 
     return cache_misses()

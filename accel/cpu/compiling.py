@@ -1,6 +1,6 @@
 """Compiling kernels ahead of their use, and finding them again.
 
-Owns the names of all kernels and what this process has compiled; knows no program. Importing it
+Owns the names of all kernels and what was compiled for this process; knows no program. Importing it
 imports numba, for the instruction set and cache folder that `kernels.cpu.kernel_cache` has chosen.
 """
 
@@ -47,6 +47,7 @@ _KERNELS: dict[str, Callable[..., None]] = {
     )
 } | ENTRIES
 _compiled: dict[str, Any] = {}
+_made_beside: set[str] = set()  # by the second process, for this one
 
 
 def compile_kernel(name: str) -> None:
@@ -65,6 +66,7 @@ def compile_kernels(names: Iterable[str], report: Callable[[float], None]) -> No
     _, beside = halves(cold)
     here = [name for name in missing if name not in beside]
     done = 0
+    _made_beside.update(beside)
     with compiling_beside(beside):
         for name in here:
             report(done / (len(missing) + 1))
@@ -112,8 +114,10 @@ def kernel_address(name: str) -> int:
 
 
 def cache_misses() -> int:
-    """How many functions this process has compiled because the cache on disk did not have them."""
-    kernels = sum(not kernel.cache_hits for kernel in _compiled.values())
+    """How many functions were compiled, here or beside, because the cache on disk did not have them."""
+    kernels = sum(
+        name in _made_beside or not kernel.cache_hits for name, kernel in _compiled.items()
+    )
     compiled = (run, read_counter, *repack_functions())
     functions = sum(sum(f.stats.cache_misses.values()) for f in compiled)
     return kernels + functions

@@ -51,7 +51,7 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
         self.stdout.write(
             f"{counted(done.num_kernels, 'kernel')} ready for {done.choice}:"
-            f" {done.num_compiled} compiled in {time.monotonic() - started:.0f} s, the others were there."
+            f" {done.num_compiled} compiled in {time.monotonic() - started:.0f} s."
         )
 
 
