@@ -142,7 +142,7 @@ def test_a_body_that_does_not_arrive_in_time_is_408(serve: Serve) -> None:
                 connection.sendall(b"x")
                 time.sleep(0.05)
             answer = refused(connection)
-            assert 0.25 <= time.monotonic() - started_s < 10
+            assert 0.25 <= time.monotonic() - started_s < 2
         assert answer.status == 408
         assert answer.error["code"] == "request_timeout"
         assert "body" in answer.error["message"]

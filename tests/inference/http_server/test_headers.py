@@ -88,7 +88,7 @@ def test_a_head_that_comes_slowly_is_408_at_the_deadline(serve: Serve) -> None:
             answer = read_answer(connection)
         assert answer.status == 408
         assert answer.error["message"] == "The request's headers did not arrive within 0.5 s."
-    assert 0.4 <= time.monotonic() - started_s < 10
+    assert 0.4 <= time.monotonic() - started_s < 3
 
 
 def test_a_connection_that_says_nothing_is_closed(serve: Serve) -> None:
@@ -104,7 +104,7 @@ def test_a_connection_is_kept_between_requests_for_a_while(serve: Serve) -> None
             time.sleep(0.3)
         started_s = time.monotonic()
         assert ended(connection) == b""
-        assert time.monotonic() - started_s < 10
+        assert time.monotonic() - started_s < 2
 
 
 def test_pipelined_requests_are_answered_in_order(serve: Serve) -> None:

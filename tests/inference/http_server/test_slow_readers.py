@@ -86,7 +86,7 @@ def test_a_client_that_never_takes_its_answer_is_cut_off(serve: Serve) -> None:
     server = serve(app, stall_s=0.3)
     with deaf(server):
         wait_until(lambda: app.num_running == 1)
-        assert wait_until(lambda: app.num_running == 0) < 5
+        assert wait_until(lambda: app.num_running == 0) < 2
 
 
 def test_others_are_answered_beside_many_that_do_not_read(serve: Serve) -> None:
@@ -100,7 +100,7 @@ def test_others_are_answered_beside_many_that_do_not_read(serve: Serve) -> None:
     with server.connect() as other:
         other.sendall(request_bytes("POST", "/", b"abc"))
         assert read_answer(other).body == b"3"
-    assert time.monotonic() - started_s < 2
+    assert time.monotonic() - started_s < 0.5
     assert resident_bytes() - before < 200 * (256 << 10) + (32 << 20)
     for connection in connections:
         connection.close()
