@@ -61,7 +61,20 @@ class StartScreen:
                 return
             self._done = True
             self._loads.close()
+            self._tell_login()
             self._console.print("stopping; what is not loaded yet will be at the next start")
+
+    def tell_login(self) -> None:
+        """Where the start ends before the rest of it is said: no later one knows the password."""
+        with self._lock:
+            self._tell_login()
+
+    def _tell_login(self) -> None:
+        if self._password is not None:
+            password, self._password = self._password, None
+            self._console.print(
+                f"            log in as {FIRST_ADMIN} with {escape(password)} (shown this once)"
+            )
 
     def _finish_when_settled(self) -> None:
         if self._done or not self._listening or self._expected is None:
@@ -81,10 +94,7 @@ class StartScreen:
             if outcome.state == State.FAILED:
                 say(f"[red]{escape(name)} could not be loaded:[/] {escape(outcome.reason)}")
         say(f"\nAdmin site  {self._url}/admin/")
-        if self._password is not None:
-            say(
-                f"            log in as {FIRST_ADMIN} with {escape(self._password)} (shown this once)"
-            )
+        self._tell_login()
         say(f"API         {self._url}/v1")
         if ready:
             say("\nTry it:\n")

@@ -29,9 +29,11 @@ from inference.model.errors import ModelError
 from inference.pulling import pull_and_register, shown_progress
 from inference.runtime_access import get_runtime
 from inference.sources import SourceError
+from inference.supervisor import AlreadyRunning
 from registry import selectors, services
 from registry.errors import RegistryError
 from registry.models import Artifact
+from registry.serving_process import server_is_running
 
 
 class Command(BaseCommand):
@@ -84,6 +86,7 @@ class Command(BaseCommand):
         host, port = options["host"], options["port"]
         self._refuse_open_door(host)
         self._refuse_old_database()
+        self._refuse_second_server()
         self._refuse_taken_port(host, port)
         if len(options["name"]) > len(options["model"]):
             raise CommandError("There are more --name than --model options.")
@@ -99,7 +102,6 @@ class Command(BaseCommand):
         ):
             if options.get(option):
                 settings.PANTHEON[setting] = options[option]
-        password = make_first_admin()
         artifacts = [self._artifact(text) for text in options["model"]]
         names = [
             options["name"][i] if i < len(options["name"]) else artifact.default_served_name
@@ -117,7 +119,8 @@ class Command(BaseCommand):
         needs_key = (
             settings.PANTHEON["PANTHEON_REQUIRE_API_KEY"] or not services.key_policy().is_open
         )
-        screen = StartScreen(_url(host, port), password, needs_key=needs_key)
+        # Last: whoever meets a refusal above has seen no password, and the next start makes none.
+        screen = StartScreen(_url(host, port), make_first_admin(), needs_key=needs_key)
         self._serve(host, port, names, screen)
 
     def _artifact(self, text: str) -> Artifact:
@@ -132,11 +135,12 @@ class Command(BaseCommand):
     def _serve(self, host: str, port: int, names: Sequence[str], screen: StartScreen) -> None:
         # Installs a reactor: not before it is wanted.
         from inference.http_server.server import Server
-        from inference.startup import AlreadyRunning, begin_stop, start_engine
+        from inference.startup import begin_stop, start_engine
 
         try:
             supervisor = start_engine(watcher=screen.show, load_first=names)
         except (AlreadyRunning, AccelError) as error:
+            screen.tell_login()
             raise CommandError(str(error)) from error
         screen.expect([*names, *(each.served_name for each in selectors.replicas_wanted())])
 
@@ -182,6 +186,11 @@ class Command(BaseCommand):
         executor = MigrationExecutor(connection)
         if executor.migration_plan(executor.loader.graph.leaf_nodes()):
             raise CommandError(f"The database is not up to date; run: {manage_py('migrate')}")
+
+    def _refuse_second_server(self) -> None:
+        """Before a wish is written: the one that runs would fulfil it."""
+        if server_is_running():
+            raise CommandError(str(AlreadyRunning(settings.DATA_DIR / "engine.lock")))
 
     def _refuse_taken_port(self, host: str, port: int) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET

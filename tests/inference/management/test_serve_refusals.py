@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import socket
+from pathlib import Path
 
 import pytest
+from django.contrib.auth import get_user_model
 from django.core.management import CommandError, call_command
+
+from registry.models import Replica
+from tests.fakes.gguf_writer import small_model
 
 pytestmark = pytest.mark.django_db
 
@@ -60,3 +66,21 @@ def test_an_unknown_model_is_refused_with_the_way_to_get_one() -> None:
 def test_a_missing_file_is_refused() -> None:
     with pytest.raises(CommandError, match=r"/no/such\.gguf"):
         call_command("serve", port=0, model=["/no/such.gguf"])
+
+
+def test_a_refused_start_makes_no_admin_whose_password_nobody_saw() -> None:
+    with pytest.raises(CommandError):
+        call_command("serve", port=0, model=["/no/such.gguf"])
+    assert not get_user_model().objects.exists()
+
+
+def test_beside_a_running_server_nothing_is_wished_of_it(settings, tmp_path: Path) -> None:
+    """It would load what was asked of the refused one."""
+    settings.DATA_DIR = tmp_path
+    model = tmp_path / "alpha.gguf"
+    model.write_bytes(small_model())
+    with (tmp_path / "engine.lock").open("w") as lock_file:
+        fcntl.flock(lock_file, fcntl.LOCK_EX)
+        with pytest.raises(CommandError, match="Another Pantheon process serves"):
+            call_command("serve", port=0, model=[str(model)])
+    assert not Replica.objects.exists()

@@ -81,6 +81,23 @@ def test_a_stop_ends_the_start(capsys: pytest.CaptureFixture[str]) -> None:
     assert "ready" not in said and "curl" not in said and "Ctrl-C" not in said
 
 
+def test_a_stop_before_the_end_of_a_start_tells_the_password(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    screen = StartScreen(URL, "secret")
+    screen.expect(["alpha"])
+    screen.stopping()
+    assert "log in as admin with secret" in capsys.readouterr().err
+
+
+def test_a_password_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = StartScreen(URL, "secret")
+    screen.tell_login()
+    screen.expect([])
+    screen.listening()
+    assert capsys.readouterr().err.count("secret") == 1
+
+
 def test_without_a_terminal_every_phase_is_one_plain_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
