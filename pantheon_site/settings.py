@@ -66,7 +66,6 @@ MIDDLEWARE = [
 
 ROOT_URLCONF = "pantheon_site.urls"
 ASGI_APPLICATION = "pantheon_site.asgi.application"
-APPEND_SLASH = False
 
 TEMPLATES = [
     {

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 URLS = "inference.api.urls"
+_BROWSERS_PATHS = ("/admin", "/static/")  # what does not exist elsewhere was asked for by a client
 CLIENT_LEFT = 499  # counted, never sent; nginx made the number known
 _SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _SANE_HEADER_LIST = re.compile(r"[A-Za-z0-9_, -]{1,2048}")
@@ -98,7 +99,7 @@ class ApiMiddleware:
     async def _answer(self, request: HttpRequest, match: ResolverMatch | None) -> HttpResponseBase:
         if request.method == "OPTIONS":
             return _preflight(request)
-        if match is None and not _is_below_v1(request.path_info):
+        if match is None and request.path_info.startswith(_BROWSERS_PATHS):
             return await self._get_response(request)
         response = await self._answer_api(request, match)
         _allow_any_origin(response)

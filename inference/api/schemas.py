@@ -48,7 +48,7 @@ class GenerationFields(Struct, frozen=True, kw_only=True):
     top_k: Annotated[int, Meta(ge=-1, le=1 << 20)] | None = None
     min_p: Share | None = None
     typical_p: Annotated[float, Meta(gt=0.0, le=1.0)] | None = None
-    repeat_penalty: Annotated[float, Meta(gt=0.0, le=10.0)] | None = None
+    repeat_penalty: Annotated[float, Meta(ge=0.001, le=10.0)] | None = None
     repeat_last_n: Annotated[int, Meta(ge=-1, le=1 << 20)] | None = None
     presence_penalty: Penalty | None = None
     frequency_penalty: Penalty | None = None

@@ -37,7 +37,7 @@ _KEYS: Mapping[str, tuple[str, type[int] | type[float], Callable[[float], bool]]
     "top_k": ("top_k", int, lambda value: value >= 0),
     "top_p": ("top_p", float, _share),
     "min_p": ("min_p", float, _share),
-    "penalty_repeat": ("repeat_penalty", float, lambda value: 0.0 < value <= 10.0),
+    "penalty_repeat": ("repeat_penalty", float, lambda value: 0.001 <= value <= 10.0),
     "penalty_last_n": ("repeat_last_n", int, lambda value: value >= -1),
 }
 

@@ -162,6 +162,25 @@ def test_an_unknown_path_is_404(wire: Wire, path: str) -> None:
         assert len(answer.body) < 500
 
 
+@pytest.mark.parametrize(
+    "path", ["/api/v1/chat/completions", "/api/tags", "/healthz", "/v11/models", "/favicon.ico"]
+)
+def test_so_is_one_outside_of_v1(wire: Wire, path: str) -> None:
+    """Whose client has a wrong base URL, and reads no page for browsers."""
+    for method in ("GET", "POST"):
+        answer = wire.ask(method, path, b"{}" if method == "POST" else None)
+        assert answer.status == 404
+        assert answer.error["code"] == "unknown_url"
+        assert answer.headers["x-should-retry"] == "false"
+
+
+@pytest.mark.parametrize("path", ["/admin", "/admin/registry/replica"])
+def test_the_admin_site_is_found_without_the_slash(wire: Wire, path: str) -> None:
+    answer = wire.get(path)
+    assert answer.status in (301, 302)
+    assert answer.headers["location"].startswith("/admin/")
+
+
 def test_a_wrong_host_is_400(wire: Wire, serving: FakeServing) -> None:
     """So that a page of another site cannot reach this server under a name of its own."""
     answer = wire.post(CHAT, GOOD, Host="evil.example")

@@ -26,7 +26,7 @@ BOTH: dict[str, tuple[object, ...]] = {
     "top_k": (*NOT_A_COUNT, -2, HUGE),
     "min_p": (*NOT_A_NUMBER, -0.0, -0.001, 1.001),
     "typical_p": (*NOT_A_NUMBER, 0.0, -1.0, 1.001),
-    "repeat_penalty": (*NOT_A_NUMBER, 0.0, -1.0, 10.001),
+    "repeat_penalty": (*NOT_A_NUMBER, 0.0, -1.0, 10.001, 0.0009, 1e-320),
     "repeat_last_n": (*NOT_A_COUNT, -2, HUGE),
     "presence_penalty": (*NOT_A_NUMBER, -0.0, -2.001, 2.001),
     "frequency_penalty": (*NOT_A_NUMBER, -0.0, -2.001, 2.001),

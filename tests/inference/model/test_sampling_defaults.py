@@ -37,6 +37,7 @@ def test_what_the_file_names_is_read_as_it_was_written():
         ("top_p", 1.5),
         ("min_p", -0.5),
         ("penalty_repeat", 0.0),
+        ("penalty_repeat", 1e-30),
         ("penalty_last_n", -2),
         ("top_k", [1, 2]),
     ],
