@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from inference.http_server.factory import ConnectionFactory
 
 _MAX_LENGTH_DIGITS = 18
+_TLS_HANDSHAKE = b"\x16"  # the first byte, which no request line begins with
 
 
 class Connection(http.HTTPChannel):  # type: ignore[misc]  # Twisted is followed no further
@@ -113,6 +114,9 @@ class Connection(http.HTTPChannel):  # type: ignore[misc]  # Twisted is followed
         if self._is_idle:
             self._is_idle = False
             self._expect("headers", self.limits.header_deadline_s)
+            if data.startswith(_TLS_HANDSHAKE):
+                self.refuse(MalformedRequest("it is encrypted; its URL must begin with http://"))
+                return
         super().dataReceived(data)
 
     def lineReceived(self, line: bytes) -> None:

@@ -55,6 +55,16 @@ def test_a_large_head_within_the_limits_is_taken(serve: Serve) -> None:
         assert read_answer(connection).status == 200
 
 
+def test_who_speaks_tls_is_refused_at_once(serve: Serve) -> None:
+    """An https:// in place of http:// is told from a request that is slow to come."""
+    with serve().connect() as connection:
+        connection.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200))
+        connection.settimeout(5)
+        answer = read_answer(connection)
+    assert answer.status == 400
+    assert "http://" in answer.error["message"]
+
+
 @pytest.mark.parametrize(
     "raw",
     [b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01\r\n\r\n",
