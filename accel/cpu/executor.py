@@ -35,7 +35,7 @@ SPINS = 3000  # of a waiter before it sleeps: some 50 us
 
 
 class CpuExecutor:
-    """`labels` name the ops of the table, `counters` are what its wide ops claim from.
+    """`labels` name the ops of the table, `counters` are what its matmuls claim from.
 
     `keep` is whatever the table's addresses point into.
     """
@@ -101,8 +101,7 @@ class CpuExecutor:
         wide = n > NARROW_ROWS
         header[S_THREADS] = limits.num_threads if wide else self._company.num_threads()
         header[S_LONGEST_WAIT] = 0
-        if wide:
-            self._counters.fill(0)
+        self._counters.fill(0)
         started_s = time.perf_counter()
         run(self._table, header, 0)
         if not wide:

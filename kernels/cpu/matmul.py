@@ -1,6 +1,6 @@
 """y = W x for M rows of activations, for any weight format.
 
-Owns how a matmul is cut: over threads by groups of 16 features (claimed or in fixed shares), over rows
+Owns how a matmul is cut: over threads by groups of 16 features (fixed shares and claims), over rows
 by what the second-level cache holds, then by tiles: wide ones (kernels.cpu.wide) where there are many
 rows, else of up to 8. Knows no format: `weight_format.tile` is a format's micro-kernel. Every format
 adds a quant block's products as exact int32 (float formats: even and odd columns apart), scales it into
@@ -57,6 +57,7 @@ from kernels.cpu.wide import (
 # Activations that stay in the second-level cache while all groups pass by.
 ROW_BLOCK_BYTES = 640 << 10
 _WHOLE_TILES = 48  # rows that any tile divides
+CLAIM_BYTES = 16 << 10  # of weights, in a narrow step: a microsecond or two
 _GATE_BYTES = 128  # per row: gate and up of one pair of groups
 
 
@@ -109,9 +110,10 @@ def matmul(op, step, tid, fmt):
     OUT points at the first output column of this weight; whole groups are written. When gated, gate
     and up groups alternate, and GROUPS counts both. Scratch: matmul_scratch_bytes.
 
-    In a wide step threads claim one group after the other from the counter at CLAIMED (0: none, fixed
-    shares): a core that others want then delays one group, not half the matmul. In a narrow step a
-    group is too little work for that.
+    Threads have fixed shares of three quarters and claim the rest from the counter at CLAIMED (0: all is
+    shared out): one that has lost its core for a while, or whose reads are slower, then delays a few
+    groups and not half the matmul (Zen 3, 1B in Q4_K, two threads: 7 ms of waiting in a step of 43
+    became 0.4). In a wide step a group is work enough to claim every one.
     """
     rows, threads, k, mode = step[op[ROWS]], step[S_THREADS], op[K], op[MODE]
     w_bytes, x_stride, y_stride = op[GROUP_BYTES], op[IN_STRIDE], op[OUT_STRIDE]
@@ -123,13 +125,20 @@ def matmul(op, step, tid, fmt):
     plain = mode in (STORE, ADD)
     units = op[GROUPS] if plain else op[GROUPS] // 2
     total = units * ((rows + row_block - 1) // row_block)
-    claim = rows > NARROW_ROWS and op[CLAIMED] != 0
-    unit, end = total * tid // threads, total * (tid + 1) // threads
+    shared_out, at_once = total, 1
+    if op[CLAIMED] != 0 and threads > 1:
+        narrow_at_once = 1 + CLAIM_BYTES // (w_bytes if plain else 2 * w_bytes)
+        narrow = rows <= NARROW_ROWS
+        shared_out, at_once = (total - total // 4, narrow_at_once) if narrow else (0, 1)
+    unit, end = shared_out * tid // threads, shared_out * (tid + 1) // threads
     while True:
-        if claim:
-            unit, end = i64(atomic_add(op[CLAIMED], i32(1))), total
-        if unit >= end:
-            break
+        if unit == end:
+            if shared_out == total:
+                break
+            unit = shared_out + at_once * i64(atomic_add(op[CLAIMED], i32(1)))
+            if unit >= total:
+                break
+            end = min(unit + at_once, total)
         first, g = unit // units * row_block, unit % units
         n = min(row_block, rows - first)
         x, y = all_x + first * x_stride, op[OUT] + first * y_stride + 64 * g

@@ -110,8 +110,10 @@ def embedded(part, tokens, scale=1.0):
     return out
 
 
-def multiplied(part, x, *, mode=STORE, out=None, threads=1):
+def multiplied(part, x, *, mode=STORE, out=None, threads=1, claims=False):
     """One packed part times activation rows (quantised or not, as its format wants them).
+
+    claims: threads claim work; as they run in turn, the first takes all that can be claimed.
 
     Shapes: x (N, stride) -> (N, num_columns) f32, or (N, num_columns / 2) when gated.
     """
@@ -120,6 +122,8 @@ def multiplied(part, x, *, mode=STORE, out=None, threads=1):
         out = np.full((len(x), width), np.nan, np.float32)
     columns = {"IN": x.ctypes.data, "IN_STRIDE": x.strides[0], "IN_SHARED": 1, "MODE": mode}
     columns |= {"OUT": out.ctypes.data + 4 * part.first_column, "OUT_STRIDE": out.strides[0]}
+    counter = np.zeros(16, np.int32)
+    columns["CLAIMED"] = counter.ctypes.data if claims else 0
     scratch_bytes = matmul_scratch_bytes(len(x), part.k)
     name, columns = part.matmul_kernel, part.columns() | columns
     call(name, columns, len(x), threads=threads, scratch_bytes=scratch_bytes)

@@ -77,6 +77,22 @@ def test_same_bits(quant):
             np.testing.assert_array_equal(y.view(np.uint32), alone[:num_rows].view(np.uint32))
 
 
+@pytest.mark.parametrize("num_rows", [1, 8, 53])
+@pytest.mark.parametrize("num_features", [16, 64, 1104])
+@pytest.mark.parametrize("mode", [ADD, GATED_SILU])
+def test_claimed(mode, num_rows, num_features):
+    """Every group is computed once, whether it is in a thread's share or claimed."""
+    gate, up = (random_tensor("Q8_0", num_features, 256, seed) for seed in (1, 2))
+    pair = weight_of(gate), weight_of(up)
+    part = pack_gated(*pair, Heap(), Inline()) if mode == GATED_SILU else packed(gate)[0]
+    rows, _ = activations(part, some_rows(num_rows, 256))
+    before = some_rows(num_rows, num_features, seed=2)
+    alone = multiplied(part, rows, mode=mode, out=before.copy())
+    for threads in (1, 2, 3):
+        y = multiplied(part, rows, mode=mode, out=before.copy(), threads=threads, claims=True)
+        np.testing.assert_array_equal(y, alone)
+
+
 def test_many_rows():
     """More rows than the second-level cache holds give what each gives alone."""
     tensor, x = random_tensor("Q8_0", 32, 4096), some_rows(301, 4096)
