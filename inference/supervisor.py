@@ -21,10 +21,12 @@ from typing import IO
 from django.db import close_old_connections
 from django.db.utils import DatabaseError
 
+from accel.cuda import hung
 from accel.errors import AccelError
 from accel.host import available_bytes
 from inference.dies import DieWatch
 from inference.engine.pressure import PressureGauge
+from inference.errands import Errands
 from inference.loading import EngineSettings, LoadPlan, load_replica
 from inference.model.errors import ModelError
 from inference.outcomes import Outcomes
@@ -43,9 +45,9 @@ logger = logging.getLogger(__name__)
 POLL_S = 2.0  # another process (a command) may change what is wanted without waking us
 PROGRESS_S = 0.25  # progress rows are written at most this often
 DRAIN_POLL_S = 0.25  # a drain looks this often whether it was forced or cancelled
-STOP_WAIT_S = (
-    15.0  # for the loader: a load ends at its next word of progress, such as between kernels
-)
+# For all that a stop waits for: a load ends at its next word of progress, such as between kernels,
+# and what waits for a die that hangs somewhat earlier.
+STOP_WAIT_S, DIE_WAIT_S = 15.0, 10.0
 
 _NO_DATABASE = "The database could not be used while it was loaded: {}."
 
@@ -106,6 +108,7 @@ class Supervisor:
         # A daemon, unlike an executor's: the interpreter would wait for that before it runs any `stop`.
         self._loader = threading.Thread(target=self._load_all, name="load", daemon=True)
         self._thread = threading.Thread(target=self._run, name="supervisor", daemon=True)
+        self._errands = Errands()  # one for each replica that is unloaded or has failed
         self._busy: set[str] = set()  # replicas some thread is loading or draining
         self._busy_lock = threading.Lock()
         self.watchers: list[Callable[[LoadProgress], None]] = []
@@ -150,16 +153,18 @@ class Supervisor:
         self._outcomes.stop()
         self._wake.set()
         wanted_changed.disconnect(self._on_wanted_changed)
-        self._thread.join(STOP_WAIT_S)
-        self._loader.join(STOP_WAIT_S)
-        self._pulls.join(STOP_WAIT_S)
-        self._pressure.stop()
-        for replica in self._runtime.replicas():
-            with suppress(KeyError):  # an unload was faster
-                self._runtime.remove(replica.replica_id)
-                replica.close("The server is shutting down.")
-        if self._dies is not None:
-            self._dies.stop()
+        deadline_s = time.monotonic() + STOP_WAIT_S
+        with hung.hurried(DIE_WAIT_S):
+            for join in (self._thread.join, self._loader.join, self._pulls.join):
+                join(max(0.0, deadline_s - time.monotonic()))
+            self._pressure.stop()
+            for replica in self._runtime.replicas():
+                with suppress(KeyError):  # an unload was faster
+                    self._runtime.remove(replica.replica_id)
+                    replica.close("The server is shutting down.")
+            self._errands.join(deadline_s)
+            if self._dies is not None:
+                self._dies.stop()
         try:
             services.replicas_stopped()
         except DatabaseError:
@@ -190,9 +195,7 @@ class Supervisor:
     def _reconcile(self) -> None:
         for replica in selectors.replicas_to_unload():
             if self._claim(replica.public_id):
-                threading.Thread(
-                    target=self._released, args=(self._unload, replica), name="unload", daemon=True
-                ).start()
+                self._errands.start("unload", self._released, self._unload, replica)
         for replica in sorted(selectors.replicas_to_load(), key=self._turn):
             if self._claim(replica.public_id):
                 self._to_load.put(replica)
@@ -346,7 +349,7 @@ class Supervisor:
         if serving:
             self._runtime.drain(replica_id)
             self._wait_drained(replica_id)
-        with self._placer.freeing():
+        with self._placer.freeing(replica):
             try:
                 services.replica_transition(replica_id, State.UNLOADED)
             except InvalidTransition:  # cancelled while it drained: the row is ready again
@@ -372,9 +375,7 @@ class Supervisor:
 
     def _on_worker_failure(self, replica_id: str, reason: str) -> None:
         """Called on the worker's own thread, which must not touch the ORM: hand over."""
-        threading.Thread(
-            target=self._fail, args=(replica_id, reason), name="fail", daemon=True
-        ).start()
+        self._errands.start("fail", self._fail, replica_id, reason)
 
     def _fail(self, replica_id: str, reason: str) -> None:
         try:

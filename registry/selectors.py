@@ -115,9 +115,11 @@ def dies_of(replica: Replica) -> tuple[int, ...]:
     return tuple(held.values_list("die__ordinal", flat=True)) or tuple(replica.dies)
 
 
-def bound_bytes_by_die() -> dict[int, int]:
-    """Held bytes by die ordinal; dies without any are absent."""
+def bound_bytes_by_die(replica: Replica | None = None) -> dict[int, int]:
+    """Held bytes by die ordinal, of one replica or of all; dies without any are absent."""
     held = BindingShare.objects.filter(binding__released_at__isnull=True)
+    if replica is not None:
+        held = held.filter(binding__replica=replica)
     rows = held.values_list("die__ordinal").annotate(total=Sum("bound_bytes"))
     return dict(rows)
 

@@ -217,14 +217,14 @@ class Die:
         are those that wait for it.
         """
         marks = (*before, Mark(self, event))
-        longest_s = hung.patience_s(marks)
+        longest_s, started_s = hung.patience_s(marks), time.monotonic()
         while not self._is_passed(event, longest_s):
             culprit = hung.who_hangs(marks)
             if culprit is not None:
                 for die in {mark.die for mark in marks}:
                     if die is culprit or not die._comes_to_rest(hung.REST_S):
                         die._abandon()
-                raise hung.remember(culprit.ordinal, longest_s)
+                raise hung.remember(culprit.ordinal, time.monotonic() - started_s)
 
     def synchronize(self, before: Sequence[Mark] = ()) -> None:
         """Return once everything in the stream has run. `before`, and what it raises, as `wait`."""
@@ -235,7 +235,7 @@ class Die:
         """Poll until it is, or for so long."""
         started_s, pause_s = time.monotonic(), FIRST_POLL_S
         while not event.query():
-            if time.monotonic() - started_s > longest_s:
+            if time.monotonic() - started_s > longest_s or hung.time_is_up():
                 return False
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, LONGEST_POLL_S)

@@ -6,12 +6,14 @@ runs there, and it does when the process ends. Opens and frees nothing.
 
 from __future__ import annotations
 
+import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from accel.errors import DieHung
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from accel.cuda.die import Die
 
@@ -22,6 +24,7 @@ PATIENCE_S_PER_ROW = 1 / 8
 REST_S = 1.0  # for a sound die to say that it is done, when all its work has had its time
 
 _hung: dict[int, float] = {}  # seconds waited, by ordinal
+_last_s: float | None = None  # on the monotonic clock: from then on nothing is waited for
 
 
 class Mark(NamedTuple):
@@ -35,6 +38,22 @@ class Mark(NamedTuple):
 def patience_s(marks: Iterable[Mark]) -> float:
     """How long to wait for work that ends with these."""
     return PATIENCE_S + PATIENCE_S_PER_ROW * sum(mark.num_rows for mark in marks)
+
+
+@contextmanager
+def hurried(longest_s: float) -> Iterator[None]:
+    """For the end of the process, at which the driver takes all back anyhow: no wait within the block
+    lasts longer, those that have begun included. What is not done then counts as hung."""
+    global _last_s
+    _last_s = time.monotonic() + longest_s
+    try:
+        yield
+    finally:
+        _last_s = None
+
+
+def time_is_up() -> bool:
+    return _last_s is not None and time.monotonic() > _last_s
 
 
 def who_hangs(marks: Iterable[Mark]) -> Die | None:

@@ -147,9 +147,13 @@ class Worker:
 
         May be called more than once, and from `on_failure`.
         """
-        self._end_all("it was unloaded", message)
+        self.end(message)
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join()
+
+    def end(self, message: str) -> None:
+        """As `close`, but waits for nothing."""
+        self._end_all("it was unloaded", message)
 
     def stats(self) -> WorkerStats:
         with self._lock:

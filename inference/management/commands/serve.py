@@ -245,4 +245,4 @@ def _limits() -> Limits:
 def _end_requests() -> None:
     """Every request still running ends in an error that says why."""
     for replica in get_runtime().replicas():
-        replica.worker.close("The server is shutting down.")
+        replica.worker.end("The server is shutting down.")

@@ -9,12 +9,14 @@ import pytest
 from accel.cuda import hung
 from accel.cuda.die import own_bytes
 from inference import dies as dies_module
+from inference import placing
+from inference import supervisor as supervisor_module
 from inference.engine.params import FinishReason
 from registry import services
-from registry.selectors import bound_bytes_by_die, die_rooms, dies_of
+from registry.selectors import bound_bytes_by_die, dies_of
 from registry.states import State
 from tests.emulator.emulated_driver import LAUNCH
-from tests.inference.dies.wishes import WAIT_S, answer, becomes, wish
+from tests.inference.dies.wishes import WAIT_S, answer, becomes, quarantined, wish
 from tests.inference.engine.driving import read_all, request_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -31,17 +33,6 @@ def _short_patience(monkeypatch) -> None:
 def submit(runtime, name: str = "tiny"):
     with runtime.lease(name) as lease:
         return lease.replica.worker.submit(request_of([1, 2, 3], max_tokens=3))
-
-
-def failures() -> list[bool]:
-    return [bool(room.failure) for room in die_rooms()]
-
-
-def quarantined(*expected: bool) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while failures() != [*expected] and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert failures() == [*expected]
 
 
 def unload(replica, mode: str = "drain") -> None:
@@ -128,6 +119,50 @@ def test_a_server_stops_while_a_die_hangs(start, runtime, artifact, emulated) ->
     supervisor.stop()
     read_all(stream, WAIT_S)
     assert stream.finish.reason is FinishReason.ERROR
+
+
+@pytest.mark.parametrize("doing", ["a step", "nothing", "an unload"])
+def test_a_server_stops_before_a_hung_die_has_had_its_time(
+    start, runtime, artifact, emulated, monkeypatch, doing
+) -> None:
+    """Whoever stops it has less patience than work on a die is given."""
+    monkeypatch.setattr(hung, "PATIENCE_S", 600.0)
+    monkeypatch.setattr(supervisor_module, "DIE_WAIT_S", 0.5)
+    supervisor = start()
+    replica = wish(artifact, dies=[0])
+    becomes(replica, State.READY)
+    if doing == "a step":
+        emulated.hang_at_launch(1)
+        submit(runtime)
+    else:
+        emulated.hang_die(0)
+    if doing == "an unload":
+        services.replica_request_unload(wanted="tiny", mode="force", actor="test")
+        becomes(replica, State.UNLOADED)
+    started_s = time.monotonic()
+    supervisor.stop()
+    assert time.monotonic() - started_s < WAIT_S / 2
+    assert own_bytes(0) == 0, "abandoned, or the end of the process would wait for it"
+
+
+def test_a_load_elsewhere_does_not_wait_for_an_unload_that_hangs(
+    start, runtime, artifact, emulated, monkeypatch
+) -> None:
+    monkeypatch.setattr(hung, "PATIENCE_S", 600.0)
+    monkeypatch.setattr(placing, "FREEING_S", 0.1)
+    monkeypatch.setattr(supervisor_module, "DIE_WAIT_S", 0.5)
+    start()
+    lost, other = wish(artifact, "lost", dies=[0]), wish(artifact, "other", dies=[1])
+    becomes(lost, State.READY)
+    becomes(other, State.READY)
+    emulated.hang_die(0)
+    unload(lost)
+    unload(other)
+    assert bound_bytes_by_die() == {}
+    kept = wish(artifact, "kept", dies=[1])
+    becomes(kept, State.READY)
+    assert own_bytes(0) > 0, "what is being freed is still held"
+    assert answer(runtime, "kept")
 
 
 @pytest.mark.parametrize("dies", [[0], [0, 1]], ids=["one die", "split"])

@@ -9,9 +9,9 @@ import pytest
 from accel.cuda.die import own_bytes
 from inference.engine.params import FinishReason
 from registry import services
-from registry.selectors import bound_bytes_by_die, die_rooms, dies_of
+from registry.selectors import bound_bytes_by_die, dies_of
 from registry.states import State
-from tests.inference.dies.wishes import WAIT_S, answer, becomes, wish
+from tests.inference.dies.wishes import WAIT_S, answer, becomes, quarantined, wish
 from tests.inference.engine.driving import read_all, request_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -150,10 +150,7 @@ def test_a_die_that_goes_bad_is_left_out_and_the_others_serve(
     assert stream.finish.reason is FinishReason.ERROR
     becomes(lost, State.FAILED)
     assert lost.failure_reason.startswith("Die 0 failed: ")
-    deadline = time.monotonic() + WAIT_S
-    while not die_rooms()[0].failure and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert [bool(room.failure) for room in die_rooms()] == [True, False]
+    quarantined(True, False)
     assert answer(runtime, "kept") == expected
     again = wish(artifact, "again")
     becomes(again, State.READY)

@@ -8,6 +8,7 @@ from inference.engine.params import FinishReason
 from inference.runtime import Runtime
 from registry import services
 from registry.models import Artifact, Replica
+from registry.selectors import die_rooms
 from registry.states import State
 from tests.inference.engine.driving import read_all, request_of
 
@@ -26,6 +27,14 @@ def becomes(replica: Replica, *states: State) -> State:
             return State(replica.state)
         time.sleep(0.02)
     raise AssertionError(f"{replica} stayed {replica.state}: {replica.failure_reason}")
+
+
+def quarantined(*expected: bool) -> None:
+    """Those of the dies, in order, and no others; within a while."""
+    deadline = time.monotonic() + WAIT_S
+    while (failed := [bool(room.failure) for room in die_rooms()]) != [*expected]:
+        assert time.monotonic() < deadline, failed
+        time.sleep(0.02)
 
 
 def answer(runtime: Runtime, name: str = "tiny") -> list[int]:
