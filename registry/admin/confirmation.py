@@ -18,7 +18,7 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 
 from registry.admin.base import BaseAdmin
-from registry.errors import RegistryError
+from registry.errors import InvalidValue, RegistryError
 
 CONFIRMED = "confirmed"
 
@@ -96,6 +96,8 @@ def _answer(
     if form.is_valid():
         try:
             done = confirmation.effect(form)
+        except InvalidValue as error:
+            _add_error(form, error)
         except RegistryError as error:
             form.add_error(None, str(error))
         else:
@@ -113,6 +115,14 @@ def _answer(
         "hidden": hidden,
     }
     return TemplateResponse(request, "admin/registry/confirmation.html", context)
+
+
+def _add_error(form: forms.Form, error: InvalidValue) -> None:
+    """At the field, under the name that it has on the page; above all where the page has no such field."""
+    if error.field in form.fields:
+        form.add_error(error.field, f"{error.reason[:1].upper()}{error.reason[1:]}.")
+    else:
+        form.add_error(None, str(error))
 
 
 def nothing_to_do(request: HttpRequest, row: Model, why: str) -> HttpResponse:

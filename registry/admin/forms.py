@@ -46,7 +46,7 @@ class LoadForm(forms.Form):
     context_len = forms.IntegerField(
         label="Context length",
         required=False,
-        min_value=1,
+        min_value=0,
         widget=UnfoldAdminIntegerFieldWidget(),
         help_text="Tokens a conversation may have; empty: the server's default.",
     )
@@ -74,9 +74,7 @@ class LoadForm(forms.Form):
     request_key = forms.CharField(
         max_length=64,
         widget=forms.HiddenInput(),
-        error_messages={
-            "required": "The page was sent without it; open the page anew and try again."
-        },
+        error_messages={"required": "The page was sent without it; please try again."},
     )
 
     def __init__(
@@ -95,6 +93,12 @@ class LoadForm(forms.Form):
         if not is_served_name(name):
             raise forms.ValidationError("Use letters, digits and . _ : / - only, no spaces.")
         return name
+
+    def clean(self) -> dict[str, Any] | None:
+        """Sent again, the page has a key that can be used."""
+        if "request_key" in self.errors:
+            self.data = {**dict(self.data.items()), "request_key": self.initial["request_key"]}
+        return super().clean()
 
     def clean_dies(self) -> tuple[int, ...]:
         return tuple(int(part) for part in self.cleaned_data["dies"].split(",") if part.strip())

@@ -65,7 +65,7 @@ def test_every_error_is_on_the_page(admin_client, pages, page, sent):
 @pytest.mark.parametrize(
     ("key", "said"),
     [
-        (None, "Request key: The page was sent without it; open the page anew"),
+        (None, "Request key: The page was sent without it; please try again"),
         ("k" * 65, "Request key: Ensure this value has at most 64 characters"),
         ("a\0b", "Request key: Null characters are not allowed."),
     ],

@@ -130,7 +130,7 @@ def test_dies_are_previewed(operator, artifact, two_cards):
     [
         ({"served_name": "no spaces"}, "no spaces"),
         ({"served_name": ""}, "This field is required"),
-        ({"context_len": "99999"}, "was trained for 2,048 tokens"),
+        ({"context_len": "99999"}, "Is 99999, but SmolLM2-135M was trained for 2,048 tokens."),
         ({"dies": "0;1"}, "Write die numbers separated by commas"),
         ({"dies": "7"}, "There is no die 7 on this host"),
     ],
@@ -141,6 +141,21 @@ def test_refusals_are_shown_on_the_page(operator, artifact, two_cards, change, s
     assert answer.status_code == 200
     assert said in answer.content.decode()
     assert not Replica.objects.exists()
+
+
+def test_a_page_that_was_sent_without_its_key_can_be_sent_again(operator, artifact):
+    """Whatever a browser or its extension left out of the first attempt."""
+    sent = {"served_name": "chat", "context_len": "64"}
+    again = fields_of(operator.post(url_of(artifact), sent))
+    assert (again["served_name"], again["context_len"]) == ("chat", "64")
+    assert operator.post(url_of(artifact), again).status_code == 302
+    assert Replica.objects.get().context_len == 64
+
+
+def test_a_context_length_of_0_is_the_default(operator, artifact):
+    sent = {**fields_of(operator.get(url_of(artifact))), "context_len": "0"}
+    assert operator.post(url_of(artifact), sent).status_code == 302
+    assert Replica.objects.get().context_len == 0
 
 
 def test_a_taken_name_is_refused(operator, artifact, make_artifact):
