@@ -6,6 +6,8 @@ import secrets
 from pathlib import Path
 from typing import Any
 
+from django.templatetags.static import static
+
 from pantheon_site import env
 
 ENVIRON = env.environment()
@@ -137,6 +139,7 @@ UNFOLD = {
     "SITE_HEADER": "Pantheon",
     "SITE_SYMBOL": "memory",
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": _ICON}],
+    "STYLES": [lambda _request: static("registry/admin.css")],
     "SHOW_HISTORY": True,
     "LOGIN": {"form": "registry.login_form.LoginForm"},
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.urls import reverse
 
@@ -22,12 +24,22 @@ def front(client):
     return client.get("/admin/").content.decode()
 
 
+async def front_of_login(client):
+    return (await client.get("/admin/login/")).content.decode()
+
+
 def load_of(artifact):
     return reverse("admin:registry_artifact_load", args=[artifact.pk])
 
 
 def unload_of(replica):
     return reverse("admin:registry_replica_unload", args=[replica.pk])
+
+
+async def test_its_own_style_is_there(async_client):
+    """Long names wrap by it."""
+    found = re.search(r"/static/registry/admin[^\"]*\.css", await front_of_login(async_client))
+    assert found and (await async_client.get(found[0])).status_code == 200
 
 
 def test_it_lists_what_is_loaded(operator, artifact):
