@@ -18,9 +18,10 @@ from inference import catalogue
 from inference.model.errors import ModelError
 from inference.pulling import pull_and_register
 from inference.sources import SourceError, parse_source
+from inference.sources.errors import NoSuchFile
 from inference.sources.source import LocalFile
 from registry import selectors, services
-from registry.errors import RegistryError
+from registry.errors import PathRefused, RegistryError
 from registry.models import Job
 from registry.notify import wanted_changed
 
@@ -137,6 +138,12 @@ class PullJobs:
 def _pull(text: str, progress: Callable[[int, int | None], None]) -> Artifact:
     """A local path must lie in a model folder: who asks a server need not own its host."""
     progress(0, None)
-    if isinstance(parse_source(text), LocalFile):
-        return catalogue.register_allowed_path(text)
+    source = parse_source(text)
+    if isinstance(source, LocalFile):
+        try:
+            return catalogue.register_allowed_path(text)
+        except PathRefused as error:
+            if source.meant:
+                raise NoSuchFile(text, source.meant) from error
+            raise
     return pull_and_register(text, settings.MODELS_DIR, progress)

@@ -32,6 +32,15 @@ class SourceUnavailable(SourceError):
         super().__init__(f"{where} {reason}.")
 
 
+class NoSuchFile(SourceError):
+    """A path leads to nothing. `meant`: the source that was perhaps meant; empty: none is known."""
+
+    def __init__(self, path: str, meant: str = "") -> None:
+        self.path, self.meant = path, meant
+        rather = f"; a repository of Hugging Face is written {meant}" if meant else ""
+        super().__init__(f"{path} cannot be read: there is no such file{rather}.")
+
+
 class ForbiddenAddress(SourceError):
     """A URL, or a redirect, leads where this server does not go."""
 

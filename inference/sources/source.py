@@ -69,6 +69,13 @@ class LocalFile:
     def __str__(self) -> str:
         return str(self.path)
 
+    @property
+    def meant(self) -> str:
+        """Where nothing is: the source that it may have been meant for; empty: none."""
+        parts = self.path.parts
+        is_repository = len(parts) == 2 and all(_HUB_NAME.fullmatch(part) for part in parts)
+        return f"hf:{self.path}" if is_repository else ""
+
 
 Source: TypeAlias = HubFile | IndexPackage | WebFile | LocalFile
 

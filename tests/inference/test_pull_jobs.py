@@ -70,6 +70,12 @@ def test_a_file_in_a_model_folder_becomes_an_artifact(running, folder):
     assert (job.state, job.progress, job.artifact) == (Job.State.DONE, 1.0, Artifact.objects.get())
 
 
+def test_a_repository_without_its_prefix_is_told_how_it_is_written(running):
+    job = ended(ask("Qwen/Qwen3-0.6B-GGUF"))
+    assert job.state == Job.State.FAILED
+    assert job.message.endswith("is written hf:Qwen/Qwen3-0.6B-GGUF.")
+
+
 def test_a_file_elsewhere_is_refused(running, tmp_path_factory):
     path = write_tiny_gguf(tmp_path_factory.mktemp("elsewhere") / "tiny.gguf")
     job = ended(ask(path))

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from inference.sources import PulledFile, parse_source, pull
-from inference.sources.errors import NoModelFile, SourceUnavailable
+from inference.sources.errors import NoModelFile, NoSuchFile, SourceUnavailable
 from tests.inference.sources.wheels import GGUF, sha256
 
 
@@ -27,8 +27,15 @@ def test_a_relative_path_becomes_absolute(tmp_path, models_dir, monkeypatch):
 
 
 def test_a_missing_file_is_named(tmp_path, models_dir):
-    with pytest.raises(SourceUnavailable, match=r"m\.gguf cannot be read \(No such file"):
+    with pytest.raises(NoSuchFile, match=r"m\.gguf cannot be read: there is no such file\.$"):
         pull(parse_source(f"{tmp_path}/m.gguf"), models_dir)
+
+
+def test_a_repository_without_its_prefix_is_told_how_it_is_written(models_dir):
+    with pytest.raises(
+        NoSuchFile, match=r"no such file; .* is written hf:Qwen/Qwen3-0\.6B-GGUF\.$"
+    ):
+        pull(parse_source("Qwen/Qwen3-0.6B-GGUF"), models_dir)
 
 
 def test_a_directory_and_a_fifo_are_refused(tmp_path, models_dir):
