@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 _FUEL, _FUEL_PER_MESSAGE, _FUEL_PER_CHAR = 150_000, 4_000, 4
 _CPU_S, _CPU_PER_MESSAGE_S, _CPU_PER_CHAR_S = 0.05, 0.0005, 2e-6
 _MEMORY_BYTES, _MEMORY_PER_CHAR = 64 << 20, 32
-MAX_SOURCE_LEN = 1 << 17
 MAX_PROMPT_LEN = 1 << 20  # beside the characters of the conversation itself
 
 _THINK = "<think>"
@@ -55,17 +54,17 @@ class ChatTemplate:
         *,
         is_default: bool = False,
         now: Callable[[], datetime] = datetime.now,
+        process: TemplateProcess | None = None,
     ) -> None:
-        """Raises: TemplateError, when the source is too long, cannot be compiled or is a trap."""
-        if len(source) > MAX_SOURCE_LEN:
-            raise TemplateError(
-                f"It has {len(source)} characters; at most {MAX_SOURCE_LEN} are compiled."
-            )
+        """process: of this source, where one runs already.
+
+        Raises: TemplateError, when the source is too long, cannot be compiled or is a trap.
+        """
         self.is_default = is_default
         self.takes_tools = re.search(r"\btools\b", source) is not None
         self._source = source
         self._tokens = {"bos_token": bos_token, "eos_token": eos_token}
-        self._process = TemplateProcess(source)
+        self._process = process or TemplateProcess(source)
         self._now = now
         self._traits = self._find_traits()
 
@@ -144,9 +143,11 @@ class ChatTemplate:
             return ""
 
 
-def default_template(bos_token: str = "", eos_token: str = "") -> ChatTemplate:
+def default_template(
+    bos_token: str = "", eos_token: str = "", process: TemplateProcess | None = None
+) -> ChatTemplate:
     """ChatML, which most chat models of the last years know and any vocabulary can spell."""
-    return ChatTemplate(CHATML, bos_token, eos_token, is_default=True)
+    return ChatTemplate(CHATML, bos_token, eos_token, is_default=True, process=process)
 
 
 def _num_chars(value: object) -> int:

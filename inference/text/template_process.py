@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 # Processor time is what is limited; waiting this long means the process is stuck.
 _WAIT_S = 20.0
+MAX_SOURCE_LEN = 1 << 17
 _MAX_ANSWER_BYTES = 64 << 20
 _MINIJINJA_PATH = str(Path(minijinja.__file__).parents[1])
 
@@ -55,7 +56,11 @@ class TemplateProcess:
     """
 
     def __init__(self, source: str) -> None:
-        """Raises: TemplateError, when the source cannot be compiled."""
+        """Raises: TemplateError, when the source is too long or cannot be compiled."""
+        if len(source) > MAX_SOURCE_LEN:
+            raise TemplateError(
+                f"It has {len(source)} characters; at most {MAX_SOURCE_LEN} are compiled."
+            )
         self._source = source
         self._lock = threading.Lock()
         self._process = self._start()

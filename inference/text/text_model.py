@@ -5,11 +5,13 @@ Knows which metadata keys hold them; the work is done by `tokenizer` and `chat_t
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from inference.text.chat_template import ChatTemplate, default_template
+from inference.text.chat_template import CHATML, ChatTemplate, default_template
 from inference.text.metadata_fields import read_str
+from inference.text.template_process import TemplateProcess
 from inference.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -31,21 +33,26 @@ class TextModel:
     @classmethod
     def from_metadata(cls, metadata: Mapping[str, object]) -> TextModel:
         """Raises: TextError, for a vocabulary or a template that is malformed or unsupported."""
-        tokenizer = Tokenizer.from_metadata(metadata)
+        source = read_str(metadata, _TEMPLATE_KEY, "")
+        # The template's process takes as long to start as a vocabulary takes to read.
+        with ThreadPoolExecutor(1) as beside:
+            starting = beside.submit(TemplateProcess, source or CHATML)
+            tokenizer = Tokenizer.from_metadata(metadata)
+        process = starting.result()
         bos_token, eos_token = (
             tokenizer.token_text(tokenizer.bos_id),
             tokenizer.token_text(tokenizer.eos_id),
         )
-        source = read_str(metadata, _TEMPLATE_KEY, "")
         if source:
-            return cls(tokenizer, ChatTemplate(source, bos_token, eos_token), has_own_template=True)
+            template = ChatTemplate(source, bos_token, eos_token, process=process)
+            return cls(tokenizer, template, has_own_template=True)
         knows_chatml = all(
             len(tokenizer.encode(mark, add_special=False, parse_special=True)) == 1
             for mark in _CHATML_MARKS
         )
         return cls(
             tokenizer,
-            default_template(bos_token, eos_token),
+            default_template(bos_token, eos_token, process),
             () if knows_chatml else _CHATML_MARKS,
         )
 

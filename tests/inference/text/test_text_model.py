@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+from pathlib import Path
+
 import pytest
 
 from inference.text.errors import TemplateError, TextError
@@ -45,3 +48,18 @@ def test_a_prompt_begins_with_bos_exactly_once(prompt: str, spm_metadata: dict) 
     text = TextModel.from_metadata(spm_metadata)
     ids = text.encode_chat(prompt)
     assert [text.tokenizer.token_text(i) for i in ids] == ["<s>", "▁ab"]
+
+
+def test_a_malformed_vocabulary_leaves_no_process(bpe_metadata: dict) -> None:
+    """The template's process starts beside the vocabulary, and ends with the attempt."""
+    before = children()
+    with pytest.raises(TextError, match=r"tokenizer\.ggml\.tokens"):
+        TextModel.from_metadata(bpe_metadata | {"tokenizer.ggml.tokens": 7, TEMPLATE: "x"})
+    gc.collect()
+    assert children() <= before
+
+
+def children() -> set[str]:
+    """Ids of the processes that this one started and that have not ended."""
+    found = (path.read_text().split() for path in Path("/proc/self/task").glob("*/children"))
+    return {pid for pids in found for pid in pids}
