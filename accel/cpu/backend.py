@@ -63,10 +63,14 @@ class CpuBackend:
 
     def _configure(self, what: str) -> kernel_cache.Choice:
         try:
-            return kernel_cache.configure(self._kernel_cache_dir, self._isa)
+            choice = kernel_cache.configure(self._kernel_cache_dir, self._isa)
         except KernelError as error:
             why = str(error).rstrip(".")
             raise UnsupportedProgram(self.name, f"{what}: {why}") from error
+        from accel.cpu.cached_code import look_into_cache_first  # imports numba
+
+        look_into_cache_first()
+        return choice
 
 
 def kernel_cache_misses() -> int:
