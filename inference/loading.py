@@ -17,7 +17,6 @@ import numpy as np
 
 from accel.backend import PAGE_LEN, Backend, Executor, Limits, Progress, StepBatch, run_step
 from accel.cpu.backend import CpuBackend
-from accel.cuda.backend import CudaBackend
 from accel.reference.backend import ReferenceBackend
 from inference.engine.config import EngineConfig
 from inference.engine.params import SamplingParams
@@ -112,6 +111,8 @@ def backend_of(
     settings: EngineSettings, dies: tuple[int, ...] = (), admit: Admit = admit_all
 ) -> Backend:
     if dies:
+        from accel.cuda.backend import CudaBackend  # only where there are dies
+
         return CudaBackend(dies, admit)
     if settings.backend == "reference":
         return ReferenceBackend()

@@ -23,7 +23,7 @@ from rich.progress import (
 )
 
 from inference import catalogue
-from inference.sources import configured_network, parse_source, pull
+from inference.sources import configured_network, parse_source
 from registry import selectors
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ def pull_and_register(
     known = selectors.artifact_of_source(text)
     if known is not None and known.file_is_here():
         return known
+    from inference.sources.pull import pull  # brings an HTTP client, which few starts need
+
     source = parse_source(text)
     models_dir.mkdir(parents=True, exist_ok=True)
     network = configured_network(settings.ENVIRON)

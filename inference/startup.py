@@ -7,7 +7,6 @@ import this.
 from __future__ import annotations
 
 import atexit
-import gc
 from collections.abc import Callable, Sequence
 
 from django.conf import settings
@@ -22,10 +21,6 @@ from inference.supervisor import AlreadyRunning, LoadProgress, Supervisor
 
 __all__ = ["AlreadyRunning", "begin_stop", "start_engine"]
 
-# Python looks for unreachable cycles every 700 new objects, and walks all old ones each time their number
-# has grown by a quarter. Loading a model makes hundreds of thousands, and hardly any cycle.
-OBJECTS_BETWEEN_COLLECTIONS = 20_000
-
 _supervisor: Supervisor | None = None
 
 
@@ -39,7 +34,6 @@ def start_engine(
     """
     global _supervisor
     if _supervisor is None:
-        gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
         values = settings.PANTHEON
         runtime = Runtime(strict_model=values["PANTHEON_STRICT_MODEL"])
         dies = DieWatch(die_settings(values))

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from inference.sources import PulledFile, parse_source, pull
+from inference.sources import parse_source
 from inference.sources.errors import (
     DigestMismatch,
     ForbiddenAddress,
@@ -14,6 +14,7 @@ from inference.sources.errors import (
     SourceError,
     SourceUnavailable,
 )
+from inference.sources.pull import PulledFile, pull
 from tests.inference.sources.wheels import GGUF, sha256
 
 COMMIT = "c0ffee" * 6 + "c0ff"

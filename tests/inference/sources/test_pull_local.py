@@ -6,8 +6,9 @@ import os
 
 import pytest
 
-from inference.sources import PulledFile, parse_source, pull
+from inference.sources import parse_source
 from inference.sources.errors import NoModelFile, NoSuchFile, SourceUnavailable
+from inference.sources.pull import PulledFile, pull
 from tests.inference.sources.wheels import GGUF, sha256
 
 

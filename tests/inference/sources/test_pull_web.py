@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from inference.sources import PulledFile, parse_source, pull
+from inference.sources import parse_source
 from inference.sources.errors import DigestMismatch, ForbiddenAddress, NoModelFile, StorageFailed
+from inference.sources.pull import PulledFile, pull
 from tests.inference.sources.wheels import GGUF, sha256
 
 
