@@ -13,6 +13,7 @@ import django
 from django.db.utils import OperationalError
 
 from pantheon_site.env import BadSetting
+from pantheon_site.lean_start import start_lean
 from pantheon_site.old_database import what_to_do
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 
 def _start() -> ApiHandler:
+    start_lean()
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "pantheon_site.settings")
     try:
         django.setup(set_prefix=False)
