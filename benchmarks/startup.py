@@ -72,6 +72,8 @@ def main() -> None:
     times = []
     for _ in range(args.rounds):
         environment = dict(os.environ)
+        # Warm caches are also those of Python, which every installation keeps.
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
         with tempfile.TemporaryDirectory() as folder:
             if args.cold:
                 environment["PANTHEON_KERNEL_CACHE_DIR"] = folder
