@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -65,6 +66,37 @@ def test_whoever_waits_is_told_in_time(emulated) -> None:
     assert PATIENCE_S < time.monotonic() - started_s < 20 * PATIENCE_S
     assert isinstance(told.value, DieFailed)
     assert told.value.ordinal == 0
+
+
+def test_a_wait_that_has_begun_is_hurried(emulated, monkeypatch) -> None:
+    monkeypatch.setattr(hung, "PATIENCE_S", 600.0)
+    die, told = hang(emulated), []
+
+    def wait() -> None:
+        with pytest.raises(DieHung) as error, die.current():
+            die.synchronize()
+        told.append(error.value)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    time.sleep(0.1)
+    with hung.hurried(0.1):
+        waiting.join(10)
+    assert 0 < told[0].waited_s < 10
+    assert die.is_abandoned
+    assert not hung.time_is_up()
+
+
+def test_a_sound_die_is_closed_however_late_it_is(emulated) -> None:
+    before = emulated.used_bytes(1)
+    with hung.hurried(0.0):
+        die = Die(1)
+        with die.current():
+            die.allocate(1 << 20, "a test")
+            launch(die)
+        die.close()
+    assert not die.is_abandoned
+    assert emulated.used_bytes(1) == before
 
 
 def test_the_words_say_who_how_long_and_what_to_do() -> None:
