@@ -101,7 +101,7 @@ def _sum_pairs(b, acc, short):
     def piece(acc, short):
         words = _words(short)
         operands = [b.bitcast(short, words), constant(words, 1)]
-        return b.add(acc, call(b, _PAIR_SUMS, acc.type, operands))
+        return _in_order(b, b.add(acc, call(b, _PAIR_SUMS, acc.type, operands)))
 
     return in_pieces(b, _BITS, piece, acc, short)
 
