@@ -95,7 +95,8 @@ class CpuExecutor:
         rows = self._rows
         rows[0, :n], rows[1, :n], rows[2, :n] = batch.tokens, batch.positions, batch.slots
         self._logit_rows[:num_logits] = batch.logit_rows
-        self._page_table[:] = batch.page_table
+        if batch.page_table is not self._page_table:
+            self._read_pages_from(batch.page_table)
         header[S_ROWS], header[S_LOGITS] = n, num_logits
         # In a wide step an op takes longer than a time slice: half a core more is never worse than none.
         wide = n > NARROW_ROWS
@@ -124,6 +125,13 @@ class CpuExecutor:
         Shapes: cycles (len(labels), 2) int64. It must live until stopped.
         """
         self._set(S_PROFILE=0 if cycles is None else cycles)
+
+    def _read_pages_from(self, page_table: npt.NDArray[np.int32]) -> None:
+        """Where it lies, for a step copies little. Who fills it uses one array for all steps."""
+        assert page_table.shape == self._page_table.shape
+        assert page_table.dtype == np.int32 and page_table.flags.c_contiguous
+        self._page_table = page_table
+        self._set(S_PAGES=page_table)
 
     def _set(self, **columns: int | npt.NDArray[np.generic]) -> None:
         for name, value in columns.items():

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 
 def claim_counters(num_ops: int) -> npt.NDArray[np.int32]:
-    """A cache line per op, whose first word counts what threads have claimed of it."""
-    return np.zeros((num_ops, 16), np.int32)
+    """What threads have claimed of each op. Side by side: they are cleared before each step."""
+    return np.zeros(num_ops, np.int32)
 
 
 def build_table(

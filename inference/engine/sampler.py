@@ -8,6 +8,7 @@ in each of them; all of it is elementwise or within a row, so rows do not touch 
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -39,8 +40,6 @@ class Sampler:
         self._scratch: npt.NDArray[np.float32] = np.zeros((max_rows, padded), np.float32)
         self._row_numbers = np.arange(max_rows)
 
-    # Masks near the largest float32 and absurd penalties go to infinity, which is looked for.
-    @np.errstate(over="ignore", invalid="ignore", divide="ignore")
     def choose(
         self,
         logits: npt.NDArray[np.float32],
@@ -52,13 +51,13 @@ class Sampler:
         Shapes: logits (L, V) f32, read only; sequences: the L sequences of those rows; uniforms: L numbers
         of [0, 1) to draw by, where the sequences' next ones have been taken already.
         """
-        best = logits.argmax(axis=1)  # the lowest id of the largest; NaN counts as largest
-        usable = np.isfinite(logits[self._row_numbers[: len(best)], best]).tolist()
-        ids: list[int | SamplingFailed] = best.tolist()
+        # The lowest id of the largest; NaN counts as largest.
+        best: list[int] = logits.argmax(axis=1).tolist()
+        ids: list[int | SamplingFailed] = [*best]
         weighted: list[int] = []
         for row, sequence in enumerate(sequences):
             state = sequence.sampler_state
-            if not usable[row]:
+            if not isfinite(logits.item(row, best[row])):
                 ids[row] = SamplingFailed("the model's output is not a number")
             elif state.is_adjusted or not state.is_greedy:
                 weighted.append(row)
@@ -74,6 +73,8 @@ class Sampler:
             for token_id, row, sequence in zip(ids, logits, sequences, strict=True)
         ]
 
+    # Masks near the largest float32 and absurd penalties go to infinity, which is looked for.
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")
     def _choose_weighted(
         self,
         logits: npt.NDArray[np.float32],
