@@ -12,8 +12,9 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from statistics import median
 
 from numba import njit
 
@@ -107,6 +108,17 @@ def measure(threads: int, num_bytes: int = 192 << 20, repeats: int = 200_000) ->
         round(share * threads / reading / 1e9, 1),
         round(8 * 64 * WIDE_TILE * repeats * threads / counting / 1e9, 1),
         amx,
+    )
+
+
+def median_of(ceilings: Sequence[Ceiling]) -> Ceiling:
+    """Of several measurements with as many threads."""
+    amx = [each.amx_multiply_adds_g_s for each in ceilings if each.amx_multiply_adds_g_s]
+    return Ceiling(
+        ceilings[0].threads,
+        median(each.read_gb_s for each in ceilings),
+        median(each.multiply_adds_g_s for each in ceilings),
+        median(amx) if amx else None,
     )
 
 

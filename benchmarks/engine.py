@@ -2,8 +2,8 @@
 
     python -m benchmarks.engine --peer PEER_PYTHON [--rounds 3] [--threads 2] [--model FILE ...]
 
-Both sides stay loaded and are measured alternately, case by case, so that a noisy moment hits both. The
-machine's two ceilings are measured in the same run. Prints a table and writes
+Both sides stay loaded and are measured alternately, case by case, so that a noisy moment hits both, and
+the machine's two ceilings in every round with them. Prints a table and writes
 benchmarks/results/<date and time>-engine.json.
 """
 
@@ -16,13 +16,16 @@ import platform
 import statistics
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from accel.host import num_cores
 from benchmarks import random_model
 from benchmarks.cases import DECODE_0, FULL, SHORT, Case
+from benchmarks.ceiling import Ceiling, measure, median_of
 from benchmarks.measured import ROOT, Measured
+from benchmarks.shares import share_of, work_of
 
 MODELS = ROOT / "var" / "models"
 RANDOM = ("Q4_K", "Q8_0")
@@ -43,7 +46,7 @@ def bench(
     ours = Measured([sys.executable, "-m", "benchmarks.ours", str(model), str(threads)])
     peer = Measured([peer_python, "benchmarks/peer_llama_cpp.py", str(model), str(threads)])
     try:
-        rows = [bench_case(case, ours, peer, model.name, rounds) for case in cases]
+        rows = [bench_case(case, ours, peer, model, threads, rounds) for case in cases]
         kept = {
             name: round(statistics.median(kept_beside_a_busy_loop(side) for _ in range(rounds)), 2)
             for name, side in (("ours", ours), ("peer", peer))
@@ -77,11 +80,14 @@ def kept_beside_a_busy_loop(side: Measured) -> float:
 
 
 def bench_case(
-    case: Case, ours: Measured, peer: Measured, model: str, rounds: int
+    case: Case, ours: Measured, peer: Measured, model: Path, threads: int, rounds: int
 ) -> dict[str, Any]:
     ours.run(case), peer.run(case)  # warm both
-    pairs = [(ours.run(case), peer.run(case)) for _ in range(rounds)]
+    turns = [(ours.run(case), peer.run(case), measure(threads)) for _ in range(rounds)]
+    pairs = [(a, b) for a, b, _ in turns]
     mine, theirs = ([pair[i] for pair in pairs] for i in (0, 1))
+    ceiling = median_of([ceiling for _, _, ceiling in turns])
+    share = share_of(case, statistics.median(mine), work_of(model), ceiling)
     # A ratio above 1 is in our favour, whether more or less of it is better.
     better = [b / a if case.measure == "ttft" else a / b for a, b in pairs]
     row = {
@@ -92,10 +98,13 @@ def bench_case(
         "ratio": round(statistics.median(better), 2),
         "ours_all": [round(v, 1) for v in mine],
         "peer_all": [round(v, 1) for v in theirs],
+        "ceiling": asdict(ceiling),
+        "share": share and asdict(share),
     }
     print(
-        f"{model:34} {case.name:24} ours {row['ours']:>8} {row['unit']:5}"
-        f"   llama.cpp {row['peer']:>8}   ratio {row['ratio']:>6}",
+        f"{model.name:34} {case.name:24} ours {row['ours']:>8} {row['unit']:5}"
+        f"   llama.cpp {row['peer']:>8}   ratio {row['ratio']:>6}"
+        + (f"   {share.share:.0%} of {share.of}" if share else ""),
         flush=True,
     )
     return row
@@ -118,8 +127,8 @@ def main() -> None:
         "commit": commit(),
         "cpu": cpu_name(),
         "threads": args.threads,
-        "ceiling": json.loads(
-            _output(sys.executable, "-m", "benchmarks.ceiling", str(args.threads))
+        "ceiling": asdict(
+            median_of([Ceiling(**row["ceiling"]) for model in models for row in model["cases"]])
         ),
         "peer": _output(args.peer, "-c", ABOUT_THE_PEER),
         "python": platform.python_version(),

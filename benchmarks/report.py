@@ -18,9 +18,13 @@ HEAD = """# Benchmarks
 `make bench` keeps this engine and llama.cpp loaded side by side and measures them in turn, case by case, on
 the same file and cores; each figure is the median of the rounds, each ratio the median of the rounds'
 ratios. Ours are taken through a replica's worker, with scheduling, greedy sampling and streams; llama.cpp's
-are `llama_decode` alone. `make bench-serve` loads a whole server: eight streams through HTTP beside the same
-eight sequences in an engine alone, conversations of two turns, then 200 streams held for minutes. Machines
-like these are noisy: ratios travel, absolute figures do not.
+are `llama_decode` alone. The machine's limits are measured in the same rounds: plain reads, and dot products
+of weights of four bits from the first-level cache (weights of eight bits take twice the instructions on
+AVX2). Weights read for a token, and multiply-adds with them, are counted against these.
+
+`make bench-serve` loads a whole server: eight streams through HTTP beside the same eight sequences in an
+engine alone, conversations of two turns, then 200 streams held for minutes. Machines like these are noisy:
+ratios travel, absolute figures do not.
 """
 
 
@@ -38,17 +42,7 @@ def run_of(report: dict[str, Any], name: str) -> str:
         f" {ceiling['multiply_adds_g_s']} G int8 multiply-adds/s{_in_amx(ceiling)}.",
     ]
     for model in report["models"]:
-        lines += [
-            "",
-            f"### {model['model']}",
-            "",
-            "| case | ours | llama.cpp | ratio |",
-            "|---|---|---|---|",
-        ]
-        lines += [
-            f"| {row['case']} | {row['ours']} {row['unit']} | {row['peer']} | {row['ratio']} |"
-            for row in model["cases"]
-        ]
+        lines += ["", f"### {model['model']}", "", *_table(model["cases"])]
         rss, load = model["peak_rss_bytes"], model["load_s"]
         lines += [
             "",
@@ -57,6 +51,31 @@ def run_of(report: dict[str, Any], name: str) -> str:
             f" included.{_busy(model)}",
         ]
     return "\n".join(lines) + "\n"
+
+
+def _table(rows: list[dict[str, Any]]) -> list[str]:
+    """Cases with figures and ratios, and what that is of the machine's limits, where the run tells."""
+    cells = [
+        [row["case"], f"{row['ours']} {row['unit']}", str(row["peer"]), str(row["ratio"])]
+        for row in rows
+    ]
+    head = ["case", "ours", "llama.cpp", "ratio"]
+    if any(row.get("share") for row in rows):  # older runs have none
+        head.append("of the machine's limit")
+        for row, line in zip(rows, cells, strict=True):
+            line.append(_share(row))
+    first, *rest = (f"| {' | '.join(line)} |" for line in (head, *cells))
+    return [first, "|" + len(head) * "---|", *rest]
+
+
+def _share(row: dict[str, Any]) -> str:
+    share, ceiling = row["share"], row["ceiling"]
+    if share is None:
+        return ""
+    if share["of"] == "reading":
+        return f"{share['share']:.0%} of {ceiling['read_gb_s']} GB/s read"
+    most = ceiling["amx_multiply_adds_g_s"] or ceiling["multiply_adds_g_s"]
+    return f"{share['share']:.0%} of {most} G multiply-adds/s"
 
 
 def _beyond(model: dict[str, Any]) -> str:
