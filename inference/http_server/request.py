@@ -5,6 +5,7 @@ Daphne's own, with a counted body and errors in the application's form.
 
 from __future__ import annotations
 
+import re
 from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +17,13 @@ from inference.http_server.refusal import refusal_headers
 if TYPE_CHECKING:
     from inference.http_server.channel import Connection
 
+# As a client writes it for a proxy (RFC 9112, 3.2.2). Its host counts, whatever a header says.
+_ABSOLUTE_FORM = re.compile(rb"https?://(?P<host>[^/]*)(?P<path>/.*)?", re.IGNORECASE | re.DOTALL)
+
 
 class Request(WebRequest):  # type: ignore[misc]  # daphne is untyped
     channel: Connection
+    path: bytes
 
     def __init__(self, channel: Connection, queued: bool = False) -> None:
         # Forms are the application's to parse, off the event loop.
@@ -28,6 +33,9 @@ class Request(WebRequest):  # type: ignore[misc]  # daphne is untyped
     def process(self) -> None:
         # HTTP lets a server ignore it. The application speaks no WebSocket; daphne would start one.
         self.requestHeaders.removeHeader(b"Upgrade")
+        if target := _ABSOLUTE_FORM.fullmatch(self.path):
+            self.requestHeaders.setRawHeaders(b"Host", [target["host"]])
+            self.path = target["path"] or b"/"
         super().process()
 
     def gotLength(self, length: int | None) -> None:

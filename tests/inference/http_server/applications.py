@@ -31,6 +31,14 @@ async def echo(scope: dict[str, Any], receive: Callable, send: Callable) -> None
     await send({"type": "http.response.body", "body": text})
 
 
+async def echo_target(scope: dict[str, Any], receive: Callable, send: Callable) -> None:
+    """Answers with the host and the path that were asked for."""
+    host = next(value for name, value in scope["headers"] if name == b"host")
+    body = b"%b %b?%b" % (host, scope["path"].encode(), scope["query_string"])
+    await start(send, **{"content-length": str(len(body))})
+    await send({"type": "http.response.body", "body": body})
+
+
 class Endless:
     """Streams as fast as it may, or a piece every `pause_s`, until the client is gone.
 

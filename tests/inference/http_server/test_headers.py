@@ -8,6 +8,7 @@ import time
 import pytest
 
 from tests.inference.api.wire import read_answer, read_until, request_bytes
+from tests.inference.http_server.applications import echo_target
 from tests.inference.http_server.conftest import Serve
 
 GOOD = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -53,6 +54,20 @@ def test_a_large_head_within_the_limits_is_taken(serve: Serve) -> None:
     with serve().connect() as connection:
         connection.sendall(raw)
         assert read_answer(connection).status == 200
+
+
+@pytest.mark.parametrize(
+    ("target", "seen"),
+    [
+        (b"/v1/models?a=b", b"named /v1/models?a=b"),
+        (b"http://asked:80/v1/models?a=http://b/", b"asked:80 /v1/models?a=http://b/"),
+        (b"HTTP://asked", b"asked /?"),
+    ],
+)
+def test_a_target_may_name_the_server(serve: Serve, target: bytes, seen: bytes) -> None:
+    with serve(echo_target).connect() as connection:
+        connection.sendall(b"GET %b HTTP/1.1\r\nHost: named\r\nConnection: close\r\n\r\n" % target)
+        assert read_answer(connection).body == seen
 
 
 def test_who_speaks_tls_is_refused_at_once(serve: Serve) -> None:

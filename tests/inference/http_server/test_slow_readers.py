@@ -7,6 +7,9 @@ import socket
 import struct
 import threading
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -115,23 +118,33 @@ def test_others_are_answered_beside_one_that_is_read_as_fast_as_it_is_written(
     server = serve(app)
     with server.connect() as greedy:
         greedy.sendall(request_bytes("GET", "/endless"))
-        reader = threading.Thread(target=_read_all, args=(greedy,), daemon=True)
-        reader.start()
-        wait_until(lambda: app.num_sent > 100)
-        started_s = time.monotonic()
-        with server.connect() as other:
-            other.sendall(request_bytes("POST", "/", b"abc"))
-            assert read_answer(other).body == b"3"
-        assert time.monotonic() - started_s < 2
-        assert reader.is_alive()
-        greedy.shutdown(socket.SHUT_RDWR)
-        reader.join()
+        with being_read(greedy):
+            wait_until(lambda: app.num_sent > 100)
+            started_s = time.monotonic()
+            with server.connect() as other:
+                other.sendall(request_bytes("POST", "/", b"abc"))
+                assert read_answer(other).body == b"3"
+            assert time.monotonic() - started_s < 2
     wait_until(lambda: app.num_running == 0)
 
 
-def _read_all(connection: socket.socket) -> None:
-    while connection.recv(1 << 20):
-        pass
+@contextmanager
+def being_read(connection: socket.socket) -> Iterator[None]:
+    """Read as fast as it comes, to the end of the block: it neither ends nor is reset before."""
+    is_over = threading.Event()
+
+    def read() -> None:
+        # Stops by itself: to shut a socket that is still sent to is to have the kernel reset it.
+        while not is_over.is_set():
+            assert connection.recv(1 << 20), "the stream ended"
+
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(read)
+        try:
+            yield
+        finally:
+            is_over.set()
+    reading.result()
 
 
 def test_idle_streams_cost_little(serve: Serve) -> None:
