@@ -40,12 +40,9 @@ async def echo_target(scope: dict[str, Any], receive: Callable, send: Callable) 
 
 
 class Endless:
-    """Streams as fast as it may, or a piece every `pause_s`, until the client is gone.
+    """Streams as fast as it may, or a piece every `pause_s`, until the client is gone."""
 
-    None: it never lets anything else have a turn itself.
-    """
-
-    def __init__(self, pause_s: float | None = 0.0) -> None:
+    def __init__(self, pause_s: float = 0.0) -> None:
         self.pause_s = pause_s
         self.num_sent = 0
         self.num_running = 0
@@ -68,5 +65,24 @@ class Endless:
         while True:
             await send({"type": "http.response.body", "body": PIECE, "more_body": True})
             self.num_sent += 1
-            if self.pause_s is not None:
-                await asyncio.sleep(self.pause_s)
+            await asyncio.sleep(self.pause_s)
+
+
+class Greedy(Endless):
+    """Lets nothing else have a turn itself, and notes how much it wrote between two turns of others."""
+
+    most_at_once = 0
+
+    async def _write(self, send: Callable) -> None:
+        await start(send)
+        loop = asyncio.get_running_loop()
+        turn = asyncio.Event()
+        while True:
+            num_at_once = 0
+            turn.clear()
+            loop.call_soon(turn.set)
+            while not turn.is_set():
+                await send({"type": "http.response.body", "body": PIECE, "more_body": True})
+                self.num_sent += 1
+                num_at_once += len(PIECE)
+                self.most_at_once = max(self.most_at_once, num_at_once)
