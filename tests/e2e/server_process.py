@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -101,7 +101,23 @@ class ServerProcess:
             for word in self.manage("apikey", "create", "tests", *scopes).split()
             if len(word) > 40
         )
-        return {"Authorization": f"Bearer {secret}"}
+        headers = {"Authorization": f"Bearer {secret}"}
+        if self.process is not None:
+            self._wait_until_known(headers)
+        return headers
+
+    def _wait_until_known(self, headers: dict[str, str]) -> None:
+        """A server sees a second later what another process changed. What is open tells nothing of a key."""
+        deadline = time.monotonic() + START_S
+        while time.monotonic() < deadline:
+            assert self.process is not None
+            assert self.process.poll() is None, f"the server ended:\n{self.output}"
+            with suppress(httpx.TransportError):
+                answer = httpx.get(f"{self.url}/admin/dies", headers=headers, timeout=5)
+                if answer.status_code != 401:
+                    return
+            time.sleep(0.05)
+        raise AssertionError(f"the key is unknown after {START_S} s:\n{self.output}")
 
     def wait_until_serving(self, *names: str, headers: dict[str, str] | None = None) -> None:
         """Until /v1/models lists exactly these names."""
