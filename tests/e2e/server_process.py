@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -108,33 +108,35 @@ class ServerProcess:
 
     def _wait_until_known(self, headers: dict[str, str]) -> None:
         """A server sees a second later what another process changed. What is open tells nothing of a key."""
+        self._wait_until_answered(
+            "/admin/dies", headers, "knowing the key", lambda answer: answer.status_code != 401
+        )
+
+    def wait_until_serving(self, *names: str, headers: dict[str, str] | None = None) -> None:
+        """Until /v1/models lists exactly these names."""
+        self._wait_until_answered(
+            "/v1/models",
+            headers,
+            f"serving {names}",
+            lambda answer: sorted(m["id"] for m in answer.json()["data"]) == sorted(names),
+        )
+
+    def _wait_until_answered(
+        self,
+        path: str,
+        headers: dict[str, str] | None,
+        doing: str,
+        is_right: Callable[[httpx.Response], bool],
+    ) -> None:
         deadline = time.monotonic() + START_S
         while time.monotonic() < deadline:
             assert self.process is not None
             assert self.process.poll() is None, f"the server ended:\n{self.output}"
             with suppress(httpx.TransportError):
-                answer = httpx.get(f"{self.url}/admin/dies", headers=headers, timeout=5)
-                if answer.status_code != 401:
+                if is_right(httpx.get(f"{self.url}{path}", headers=headers, timeout=5)):
                     return
             time.sleep(0.05)
-        raise AssertionError(f"the key is unknown after {START_S} s:\n{self.output}")
-
-    def wait_until_serving(self, *names: str, headers: dict[str, str] | None = None) -> None:
-        """Until /v1/models lists exactly these names."""
-        deadline = time.monotonic() + START_S
-        while time.monotonic() < deadline:
-            assert self.process is not None
-            assert self.process.poll() is None, f"the server ended:\n{self.output}"
-            try:
-                answer = httpx.get(f"{self.url}/v1/models", headers=headers, timeout=5)
-            except httpx.TransportError:
-                answer = None
-            if answer is not None and sorted(m["id"] for m in answer.json()["data"]) == sorted(
-                names
-            ):
-                return
-            time.sleep(0.05)
-        raise AssertionError(f"not serving {names} within {START_S} s:\n{self.output}")
+        raise AssertionError(f"not {doing} within {START_S} s:\n{self.output}")
 
     def stop(self) -> int:
         assert self.process is not None and self.collector is not None
