@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -86,6 +86,18 @@ class Executor(Protocol):
 
     def close(self) -> None:
         """Stop threads and give memory back. Safe to call twice."""
+        ...
+
+
+@runtime_checkable
+class RankingExecutor(Executor, Protocol):
+    """An executor that has looked for the likeliest tokens itself."""
+
+    def best(self) -> list[tuple[float, int]]:
+        """Of each row (L) of the step last finished: the largest logit and the lowest id that has it.
+
+        The logit is NaN where one of the row is. Good as long as the logits.
+        """
         ...
 
 

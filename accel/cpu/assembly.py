@@ -62,15 +62,18 @@ def assemble(program: Program, limits: Limits, progress: Progress) -> CpuExecuto
     addresses |= {area: _address(p) for area, p in zip(lowered.kv_areas, pages, strict=True)}
     scratch = step_arena.take(limits.num_threads * lowered.scratch_bytes)
     barrier = step_arena.take(BARRIER_BYTES)
-    span = placement.spans[lowered.logits]
-    logits = buffers[span.start : span.end].view(np.float32)
+    logits, best = (
+        buffers[placement.spans[area].start : placement.spans[area].end]
+        for area in (lowered.logits, lowered.best)
+    )
     report_kernels(1.0)
     counters = claim_counters(len(lowered.ops))
     return CpuExecutor(
         build_table(lowered.ops, placement, addresses, counters),
         counters,
         [f"{op.kernel} {op.label}" for op in lowered.ops],
-        logits.reshape(-1, lowered.logits.row_bytes // 4)[:, : program.vocab_size],
+        logits.view(np.float32).reshape(-1, lowered.logits.row_bytes // 4)[:, : program.vocab_size],
+        best,
         limits,
         MemoryUse(weight_arena.taken_bytes, kv_arena.taken_bytes, step_arena.taken_bytes),
         scratch,

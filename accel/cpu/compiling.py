@@ -14,6 +14,7 @@ from accel.cpu.compiling_beside import compiling_beside, halves, has_second_core
 from kernels.cpu import (
     attention,
     attention_plan,
+    best,
     combine,
     elementwise,
     kernel_cache,
@@ -35,6 +36,7 @@ _KERNELS: dict[str, Callable[..., None]] = {
     for function in (
         attention.attention,
         attention_plan.plan_attention,
+        best.find_best,
         combine.combine,
         elementwise.add,
         elementwise.add_bias,

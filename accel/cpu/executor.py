@@ -1,11 +1,12 @@
 """A compiled program with its memory and threads: one native call per step.
 
-Owns the step header and what it points at; knows no op. Everything is checked and allocated before the
-first step, so a step does a handful of array writes and one call.
+Owns the step header; knows no op. A step's arrays are read where they lie, and everything else is
+checked and allocated before the first step, so a step like the one before does a few writes and one call.
 """
 
 from __future__ import annotations
 
+import struct
 import time
 import weakref
 from typing import TYPE_CHECKING
@@ -14,14 +15,8 @@ import numpy as np
 
 from accel.backend import MemoryUse
 from accel.cpu.threads import Company, Helpers
-from kernels.cpu.layout import (
-    NARROW_ROWS,
-    S_LOGITS,
-    S_LONGEST_WAIT,
-    S_ROWS,
-    S_THREADS,
-    STEP,
-)
+from kernels.cpu.best import FOUND_BYTES
+from kernels.cpu.layout import NARROW_ROWS, S_LOGITS, S_LONGEST_WAIT, S_ROWS, S_THREADS, STEP
 from kernels.cpu.machine import BARRIER_BYTES, run
 
 if TYPE_CHECKING:
@@ -32,6 +27,8 @@ if TYPE_CHECKING:
     from accel.backend import Limits, StepBatch
 
 SPINS = 3000  # of a waiter before it sleeps: some 50 us
+_FOUND = struct.Struct("=fi")  # as in kernels.cpu.best
+assert _FOUND.size == FOUND_BYTES
 
 
 class CpuExecutor:
@@ -48,6 +45,7 @@ class CpuExecutor:
         counters: npt.NDArray[np.int32],
         labels: Sequence[str],
         logits: npt.NDArray[np.float32],
+        best: npt.NDArray[np.uint8],
         limits: Limits,
         memory: MemoryUse,
         scratch: npt.NDArray[np.uint8],
@@ -58,19 +56,15 @@ class CpuExecutor:
         assert len(barrier) == BARRIER_BYTES
         self.labels = labels
         self.memory = memory
-        self._table, self._counters = table, counters
-        self._logits, self._limits = logits, limits
-        self._counter_hz = counter_hz
-        self._rows = np.zeros((3, limits.max_rows), np.int32)  # tokens, positions, slots
-        self._logit_rows = np.zeros(limits.max_logit_rows, np.int32)
-        self._page_table = np.zeros((limits.num_slots, limits.max_pages_per_slot), np.int32)
+        self._table, self._limits, self._counter_hz = table, limits, counter_hz
+        self._logits = [logits[:n] for n in range(limits.max_logit_rows + 1)]  # as many as wanted
+        self._best = best.data
+        self._batch: StepBatch | None = None  # what the header points at
         self._header = np.zeros(len(STEP), np.int64)
+        # What changes in every step is written through views: NumPy's own code is cold by then.
+        self._step, self._claims = self._header.data, counters.data
+        self._no_claims = np.zeros_like(counters).data
         self._set(
-            S_TOKENS=self._rows[0],
-            S_POSITIONS=self._rows[1],
-            S_SLOTS=self._rows[2],
-            S_LOGIT_ROWS=self._logit_rows,
-            S_PAGES=self._page_table,
             S_MAX_PAGES=limits.max_pages_per_slot,
             S_BARRIER=barrier,
             S_SCRATCH=scratch,
@@ -82,42 +76,38 @@ class CpuExecutor:
         self._keep: object = (keep, scratch, barrier, counters)
         helpers = Helpers(table, self._header, limits.num_threads)
         # The helpers' memory must outlive them, also when nobody calls close().
-        self._finalizer = weakref.finalize(
-            self, _stop, helpers, (self._keep, self._rows, self._logit_rows, self._page_table)
-        )
+        self._finalizer = weakref.finalize(self, _stop, helpers, self._keep)
 
     def start(self, batch: StepBatch) -> None:
         """Run the step to its end; see accel.backend.Executor."""
-        n, num_logits = len(batch.tokens), len(batch.logit_rows)
-        limits, header = self._limits, self._header
         assert self._finalizer.alive, "the executor is closed"
-        assert 0 < n <= limits.max_rows and num_logits <= limits.max_logit_rows
-        rows = self._rows
-        rows[0, :n], rows[1, :n], rows[2, :n] = batch.tokens, batch.positions, batch.slots
-        self._logit_rows[:num_logits] = batch.logit_rows
-        if batch.page_table is not self._page_table:
-            self._read_pages_from(batch.page_table)
-        header[S_ROWS], header[S_LOGITS] = n, num_logits
+        if batch is not self._batch:
+            self._point_at(batch)
+        step = self._step
         # In a wide step an op takes longer than a time slice: half a core more is never worse than none.
-        wide = n > NARROW_ROWS
-        header[S_THREADS] = limits.num_threads if wide else self._company.num_threads()
-        header[S_LONGEST_WAIT] = 0
-        self._counters.fill(0)
+        wide = step[S_ROWS] > NARROW_ROWS
+        step[S_THREADS] = self._limits.num_threads if wide else self._company.num_threads()
+        step[S_LONGEST_WAIT] = 0
+        self._claims[:] = self._no_claims
         started_s = time.perf_counter()
-        run(self._table, header, 0)
+        run(self._table, self._header, 0)
         if not wide:
-            longest_wait_s = float(header[S_LONGEST_WAIT]) / self._counter_hz
+            longest_wait_s = step[S_LONGEST_WAIT] / self._counter_hz
             self._company.note_step(time.perf_counter() - started_s, longest_wait_s)
 
     def finish(self) -> npt.NDArray[np.float32]:
         """See accel.backend.Executor."""
-        return self._logits[: self._header[S_LOGITS]]
+        return self._logits[self._step[S_LOGITS]]
+
+    def best(self) -> list[tuple[float, int]]:
+        """See accel.backend.RankingExecutor."""
+        return list(_FOUND.iter_unpack(self._best[: self._step[S_LOGITS] * FOUND_BYTES]))
 
     def close(self) -> None:
         """Stop the threads and let the memory go. Safe to call twice."""
         self._finalizer()
-        self._keep = None
-        self._logits = np.zeros((0, 0), np.float32)
+        self._keep = self._batch = None
+        self._logits, self._best = [], memoryview(b"")
 
     def profile(self, cycles: npt.NDArray[np.int64] | None) -> None:
         """From the next step on, add up thread 0's cycles of work and of waiting per op; None: stop.
@@ -126,12 +116,22 @@ class CpuExecutor:
         """
         self._set(S_PROFILE=0 if cycles is None else cycles)
 
-    def _read_pages_from(self, page_table: npt.NDArray[np.int32]) -> None:
-        """Where it lies, for a step copies little. Who fills it uses one array for all steps."""
-        assert page_table.shape == self._page_table.shape
-        assert page_table.dtype == np.int32 and page_table.flags.c_contiguous
-        self._page_table = page_table
-        self._set(S_PAGES=page_table)
+    def _point_at(self, batch: StepBatch) -> None:
+        """Where a batch's arrays lie: who fills the same ones for every step has them read as they are."""
+        n, num_logits, limits = len(batch.tokens), len(batch.logit_rows), self._limits
+        assert 0 < n <= limits.max_rows and num_logits <= limits.max_logit_rows
+        assert len(batch.positions) == n == len(batch.slots)
+        assert batch.page_table.shape == (limits.num_slots, limits.max_pages_per_slot)
+        columns = {
+            "S_TOKENS": batch.tokens,
+            "S_POSITIONS": batch.positions,
+            "S_SLOTS": batch.slots,
+            "S_LOGIT_ROWS": batch.logit_rows,
+            "S_PAGES": batch.page_table,
+        }
+        assert all(a.dtype == np.int32 and a.flags.c_contiguous for a in columns.values())
+        self._set(S_ROWS=n, S_LOGITS=num_logits, **columns)
+        self._batch = batch
 
     def _set(self, **columns: int | npt.NDArray[np.generic]) -> None:
         for name, value in columns.items():

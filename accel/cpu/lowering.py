@@ -14,8 +14,10 @@ from accel.cpu.forms import FUSES_QUANTISE, MATMULS, OPS, Form, choose_forms, nu
 from accel.cpu.memory import LINE_BYTES, round_up
 from accel.cpu.records import Access, Area, MachineOp
 from accel.errors import UnsupportedProgram
+from kernels.cpu.best import FOUND_BYTES
 from kernels.cpu.layout import ADD, GATED_GELU, GATED_SILU, STORE
 from kernels.cpu.matmul import matmul_scratch_bytes
+from kernels.specs.program import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,11 +33,12 @@ ACTIVATIONS = {"silu": GATED_SILU, "gelu": GATED_GELU}
 
 @dataclass(frozen=True, eq=False)
 class Lowered:
-    """`kv_areas[i]` stands for the pages of KV layer i, `logits` for the result."""
+    """`kv_areas[i]` stands for the pages of KV layer i, `logits` and `best` for the results."""
 
     ops: tuple[MachineOp, ...]
     kv_areas: tuple[Area, ...]
     logits: Area
+    best: Area
     scratch_bytes: int
 
 
@@ -59,6 +62,7 @@ def lower(program: Program, limits: Limits, weights: PackedWeights) -> Lowered:
 class _Lowering:
     def __init__(self, program: Program, limits: Limits, weights: PackedWeights) -> None:
         self._program, self._weights = program, weights
+        self._num_threads = limits.num_threads
         self._forms: dict[Buffer, Form] = choose_forms(program, weights)
         self._unread = dict(num_readers(program))
         self._attention = AttentionLowering(program, limits, weights)
@@ -77,11 +81,13 @@ class _Lowering:
             self._quantise_separately(op)
         logits = self._forms[self._program.logits].floats
         assert logits is not None
+        best = self._find_best(logits)
         self._scratch.append(self._attention.scratch_bytes)
         return Lowered(
             (*self._attention.plans, *self._ops),
             self._attention.kv_areas,
             logits,
+            best,
             round_up(sum(self._scratch), LINE_BYTES),
         )
 
@@ -231,6 +237,25 @@ class _Lowering:
                 op, self._floats(op.inputs[0]), self._output(op), self._quantises(op)
             )
         )
+
+    # ---- the end ---------------------------------------------------------------------------------
+
+    def _find_best(self, logits: Area) -> Area:
+        """The likeliest token of each row, as in kernels.cpu.best."""
+        found = Area("found", Rows.LOGITS, FOUND_BYTES * self._num_threads)
+        best = Area("best", Rows.LOGITS, FOUND_BYTES)
+        columns: dict[str, Column] = {
+            "K": self._program.vocab_size,
+            "IN": Access.whole(logits),
+            "IN_STRIDE": logits.row_bytes,
+            "PARTIALS": Access.whole(found),
+            "OUT": Access.whole(best),
+        }
+        writes = Access.whole(found), Access.whole(best)
+        self._ops.append(
+            MachineOp("find_best", Rows.LOGITS, (Access.whole(logits),), writes, columns, "best")
+        )
+        return best
 
     # ---- areas -----------------------------------------------------------------------------------
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
+from accel.backend import RankingExecutor
 from accel.survey import SurveyingExecutor
 from inference.engine.sampler import Sampler
 from inference.engine.survey_sampler import SurveySampler
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from collections.abc import Sequence as Several
 
     import numpy as np
@@ -47,14 +49,20 @@ def choosing_of(executor: Executor, vocab_size: int, max_rows: int) -> Choosing:
     sampler = Sampler(vocab_size, max_rows)
     if isinstance(executor, SurveyingExecutor):
         return _ByAnswers(executor, SurveySampler(vocab_size, sampler))
-    return _ByLogits(executor, sampler)
+    best = executor.best if isinstance(executor, RankingExecutor) else None
+    return _ByLogits(executor, sampler, best)
 
 
 class _ByLogits:
     _logits: npt.NDArray[np.float32]
 
-    def __init__(self, executor: Executor, sampler: Sampler) -> None:
-        self._executor, self._sampler = executor, sampler
+    def __init__(
+        self,
+        executor: Executor,
+        sampler: Sampler,
+        best: Callable[[], list[tuple[float, int]]] | None,
+    ) -> None:
+        self._executor, self._sampler, self._best = executor, sampler, best
         self._started: deque[Several[Sequence]] = deque()
 
     def start(self, batch: StepBatch, sequences: Several[Sequence]) -> None:
@@ -66,7 +74,10 @@ class _ByLogits:
 
     def tokens(self) -> list[Token | SamplingFailed]:
         sequences = self._started.popleft()
-        return self._sampler.choose(self._logits, sequences) if sequences else []
+        if not sequences:
+            return []
+        best = None if self._best is None else self._best()
+        return self._sampler.choose(self._logits, sequences, best=best)
 
 
 class _ByAnswers:

@@ -45,21 +45,23 @@ class Sampler:
         logits: npt.NDArray[np.float32],
         sequences: Several[Sequence],
         uniforms: Several[float] | None = None,
+        best: Several[tuple[float, int]] | None = None,
     ) -> list[Token | SamplingFailed]:
         """A token for each row, or why there is none.
 
         Shapes: logits (L, V) f32, read only; sequences: the L sequences of those rows; uniforms: L numbers
-        of [0, 1) to draw by, where the sequences' next ones have been taken already.
+        of [0, 1) to draw by, where the sequences' next ones have been taken already; best: what
+        `accel.backend.RankingExecutor` tells of each row, where it has been told.
         """
-        # The lowest id of the largest; NaN counts as largest.
-        best: list[int] = logits.argmax(axis=1).tolist()
-        ids: list[int | SamplingFailed] = [*best]
+        ids: list[int | SamplingFailed] = []
         weighted: list[int] = []
-        for row, sequence in enumerate(sequences):
-            state = sequence.sampler_state
-            if not isfinite(logits.item(row, best[row])):
-                ids[row] = SamplingFailed("the model's output is not a number")
-            elif state.is_adjusted or not state.is_greedy:
+        for row, (peak, best_id) in enumerate(_best_of(logits) if best is None else best):
+            state = sequences[row].sampler_state
+            if not isfinite(peak):
+                ids.append(SamplingFailed("the model's output is not a number"))
+                continue
+            ids.append(best_id)
+            if state.is_adjusted or not state.is_greedy:
                 weighted.append(row)
         if weighted:
             taken = None if uniforms is None else [uniforms[r] for r in weighted]
@@ -69,8 +71,10 @@ class Sampler:
             for row, token_id in zip(weighted, chosen, strict=True):
                 ids[row] = token_id
         return [
-            token_id if isinstance(token_id, SamplingFailed) else _token(token_id, row, sequence)
-            for token_id, row, sequence in zip(ids, logits, sequences, strict=True)
+            token_id
+            if isinstance(token_id, SamplingFailed)
+            else _token(token_id, logits, row, sequences[row])
+            for row, token_id in enumerate(ids)
         ]
 
     # Masks near the largest float32 and absurd penalties go to infinity, which is looked for.
@@ -117,11 +121,17 @@ class Sampler:
         np.exp(values, out=values)
 
 
-def _token(token_id: int, logits: npt.NDArray[np.float32], sequence: Sequence) -> Token:
-    num_logprobs = sequence.request.sampling.num_logprobs
+def _best_of(logits: npt.NDArray[np.float32]) -> list[tuple[float, int]]:
+    """The largest of each row and the lowest id of it; NaN counts as largest."""
+    best: list[int] = logits.argmax(axis=1).tolist()
+    return [(logits.item(row, token_id), token_id) for row, token_id in enumerate(best)]
+
+
+def _token(token_id: int, logits: npt.NDArray[np.float32], row: int, sequence: Sequence) -> Token:
+    num_logprobs = sequence.sampler_state.params.num_logprobs
     if num_logprobs is None:
         return Token(token_id)
-    return Token(token_id, token_logprobs(logits, token_id, num_logprobs))
+    return Token(token_id, token_logprobs(logits[row], token_id, num_logprobs))
 
 
 def _draw(weights: npt.NDArray[np.float32], params: SamplingParams, uniform: float) -> int:

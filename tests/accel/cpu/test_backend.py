@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from accel.backend import run_step
+from accel.backend import RankingExecutor, run_step
 from accel.cpu.attention_lowering import page_bytes
 from accel.cpu.backend import CpuBackend, kernel_cache_misses
 from accel.cpu.memory import Arena, touched
@@ -102,6 +102,31 @@ def test_logits_of_the_rows_that_want_them(executor):
     some = run_step(executor, batch(ids, positions, slots, [2, 7, 11], table)).copy()
     np.testing.assert_array_equal(some, every[[2, 7, 11]])
     assert run_step(executor, batch(ids, positions, slots, [], table)).shape == (0, VOCAB_SIZE)
+
+
+@pytest.mark.parametrize("num_rows", [1, 3, 12])
+def test_best_is_what_the_logits_say(executor, num_rows):
+    """Of as many rows as want logits, narrow step or wide; the largest value and where it is."""
+    assert isinstance(executor, RankingExecutor)
+    table = shuffled_pages(LIMITS)
+    ids = np.random.default_rng(num_rows).integers(0, VOCAB_SIZE, num_rows)
+    for wanted in (np.arange(num_rows), [num_rows - 1], []):
+        step = batch(ids, np.arange(num_rows), np.zeros(num_rows), wanted, table)
+        logits = run_step(executor, step)
+        at = logits.argmax(axis=1)
+        peaks = logits[np.arange(len(wanted)), at]
+        assert executor.best() == list(zip(peaks.tolist(), at.tolist(), strict=True))
+
+
+def test_a_batch_is_read_where_it_lies(executor):
+    """New numbers in the same arrays are a new step, and another batch is read from its own arrays."""
+    table = shuffled_pages(LIMITS)
+    first, other = (batch([token], [0], [0], [0], table) for token in (5, 9))
+    of_five, of_nine = (run_step(executor, step).copy() for step in (first, other))
+    first.tokens[0] = 9
+    np.testing.assert_array_equal(run_step(executor, first), of_nine)
+    first.tokens[0] = 5
+    np.testing.assert_array_equal(run_step(executor, first), of_five)
 
 
 def test_one_instruction_set_a_process():

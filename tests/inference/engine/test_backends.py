@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from accel.backend import Limits
+from accel.backend import Limits, RankingExecutor
 from accel.cpu.backend import CpuBackend
 from accel.cuda.backend import CudaBackend
 from accel.reference.backend import ReferenceBackend
@@ -30,7 +30,8 @@ def run(request, golden):
     def run(file, requests, arrivals, config=CONFIG, see=None):
         executor, vocab_size = compiled(golden / "tiny" / file, request.param(), config)
         executors.append(executor)
-        hooked = HookedExecutor(executor)
+        kind = RankedExecutor if isinstance(executor, RankingExecutor) else HookedExecutor
+        hooked = kind(executor)
         return run_schedule(hooked.with_hook, vocab_size, config, requests, arrivals, see=see)
 
     yield run
@@ -73,6 +74,14 @@ class HookedExecutor:
 
     def finish(self):
         return self.executor.finish()
+
+
+class RankedExecutor(HookedExecutor):
+    """Of an executor that tells the likeliest tokens."""
+
+    def __init__(self, executor):
+        super().__init__(executor)
+        self.memory, self.best, self.close = executor.memory, executor.best, executor.close
 
 
 @pytest.mark.parametrize("stem", ["qwen2.f16", "gemma3-scaled.f16", "llama-rope-yarn.f16"])

@@ -238,6 +238,36 @@ def test_unusable_logits_fail_their_row_alone(bad, params):
     assert (first.id, last.id) == (1, 0)
 
 
+def test_best_tokens_that_were_told_are_the_ones_looked_for():
+    """Of rows that are greedy, adjusted, drawn from, reported and unusable: with the same random numbers."""
+    kinds = [
+        SamplingParams(temperature=0),
+        SamplingParams(temperature=0, num_logprobs=2),
+        SamplingParams(temperature=0, logit_bias={7: 100.0}),
+        SamplingParams(temperature=1, top_p=0.9, seed=3, num_logprobs=1),
+        SamplingParams(temperature=0),
+        SamplingParams(temperature=1, seed=4),
+    ]
+    logits = logits_of(300, num_rows=len(kinds))
+    logits[4, 40] = logits[5, 50] = math.nan
+    told = [(logits.item(row, at), at) for row, at in enumerate(logits.argmax(axis=1).tolist())]
+    told[4] = math.nan, 0
+    looked, took = (
+        Sampler(300, 8).choose(logits, [sequence_of(params) for params in kinds], best=best)
+        for best in (None, told)
+    )
+    assert [str(token) for token in looked] == [str(token) for token in took]
+    assert [isinstance(token, SamplingFailed) for token in took] == [False] * 4 + [True] * 2
+
+
+def test_a_greedy_token_that_was_told_needs_no_logits():
+    """Nothing of them is read."""
+    (token,) = Sampler(3, 1).choose(
+        None, [sequence_of(SamplingParams(temperature=0))], best=[(1.5, 2)]
+    )
+    assert token.id == 2
+
+
 def test_banning_every_token_fails_the_row_and_says_why():
     params = SamplingParams(logit_bias={0: -100, 1: -100})
     failed = choose_one(np.zeros((1, 2), np.float32), params)

@@ -9,12 +9,14 @@ from functools import cache
 import numpy as np
 from numba import cfunc, types
 
+from kernels.cpu.best import find_best
 from kernels.cpu.formats import ENTRIES
 from kernels.cpu.layout import GATED_GELU, GATED_SILU, OP, OP_COLUMNS, STEP, STORE
 from kernels.cpu.matmul import matmul_scratch_bytes
 from kernels.specs.quants import QUANTS, row_bytes
 from kernels.specs.tensor import Part, Tensor, Weight
 
+KERNELS = ENTRIES | {"find_best": find_best}
 KERNEL_TYPE = types.void(types.CPointer(types.int64), types.CPointer(types.int64), types.int64)
 
 # Where a block of each format holds float16 scales: random bytes there would not be numbers.
@@ -79,7 +81,7 @@ def weight_of(*tensors, row_order=None):
 
 @cache
 def compiled(name):
-    return cfunc(KERNEL_TYPE, cache=True, error_model="numpy")(ENTRIES[name])
+    return cfunc(KERNEL_TYPE, cache=True, error_model="numpy")(KERNELS[name])
 
 
 def call(name, columns, num_rows, *, threads=1, tokens=None, scratch_bytes=0):
