@@ -81,14 +81,13 @@ class Company:
         if self._is_alone:
             self._alone_s.append(step_s)
             return
-        now = self._clock()
         if self._alone_s:
             if sum(self._alone_s) > len(self._alone_s) * self._together_s:
-                self._bear_until = now + BEAR_S
+                self._bear_until = self._clock() + BEAR_S
             self._alone_s = []
         earlier_s = self._together_s or step_s
         self._together_s = earlier_s + NEWEST_SHARE * (step_s - earlier_s)
-        if longest_wait_s >= STALL_S and now >= self._bear_until:
+        if longest_wait_s >= STALL_S and (now := self._clock()) >= self._bear_until:
             self._note_stall(now)
 
     def _note_stall(self, now: float) -> None:

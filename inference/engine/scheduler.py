@@ -89,6 +89,9 @@ class Scheduler:
         self._prompts: deque[Sequence] = deque()  # those of the seated in PREFILL, oldest first
         self._free_slots = list(range(config.num_slots))  # a heap: the lowest first
         self.pages = PagePool(config.num_pages)
+        self._lasting: StepPlan | None = (
+            None  # good until somebody comes, goes, pauses or needs a page
+        )
 
     @property
     def num_queued(self) -> int:
@@ -130,6 +133,7 @@ class Scheduler:
         else:
             self._check_queue()
             self._queue.append(sequence)
+            self._lasting = None
 
     def check_place(self) -> None:
         """Refuse what would be refused whatever it asks. Raises: QueueFull, MemoryPressure."""
@@ -166,6 +170,9 @@ class Scheduler:
         """
         if sequence.state is State.FINISHED:
             return
+        if num_tokens < BEHIND_UNREAD and not sequence.is_behind:
+            return  # and so not parked or paused
+        self._lasting = None
         if num_tokens >= BEHIND_UNREAD:
             sequence.is_behind = True
         elif num_tokens <= BEHIND_UNREAD // 2:
@@ -181,15 +188,21 @@ class Scheduler:
 
     def plan(self, in_flight: Collection[Sequence] = ()) -> StepPlan | None:
         """The next step, without those `in_flight`; None when there is nothing to do."""
+        lasting = self._lasting
+        if lasting is not None and not any(s.needs_page for s in lasting.decodes):
+            return lasting
         self._move_up()
         while self._queue and self._may_enter(self._queue[0]) and self._park_one(in_flight):
             self._move_up()
         self._grow(in_flight)
-        decodes = tuple(s for s in self._seated if s.is_decoding)
+        decodes = tuple([s for s in self._seated if s.is_decoding])
         if self._num_in_flight > 1:
             decodes = self._share(decodes, in_flight)
         if not self._prompts or self._prompts[0] in in_flight:
-            return StepPlan(decodes) if decodes else None
+            plan = StepPlan(decodes) if decodes else None
+            if self._num_in_flight == 1 and not self._queue:
+                self._lasting = plan
+            return plan
         prompt = self._prompts[0]
         self._resume(prompt)  # again: what was computed since it took its slot may be of use
         end = min(prompt.num_computed + self._config.chunk_len, prompt.prefill_len)
@@ -206,6 +219,7 @@ class Scheduler:
         """A chunk was computed; after the last one the next prompt has its turn."""
         sequence.advance_prefill(num_computed)
         self._publish(sequence)
+        self._lasting = None
         if sequence.state is State.DECODE:
             self._prompts.remove(sequence)
             if self._is_cached(sequence) and sequence.num_output == 0:
@@ -240,8 +254,10 @@ class Scheduler:
         sequence.pages += self.pages.take(pages_for(sequence.num_ids) - len(sequence.pages))
         self._seated.append(sequence)
         self._prompts.append(sequence)
+        self._lasting = None
 
     def _unseat(self, sequence: Sequence) -> None:
+        self._lasting = None
         heapq.heappush(self._free_slots, sequence.slot)
         self._seated.remove(sequence)
         if sequence.state is State.PREFILL:
@@ -278,7 +294,7 @@ class Scheduler:
 
     def _grow(self, in_flight: Collection[Sequence]) -> None:
         """A page for every decoding sequence that starts one, oldest first."""
-        for sequence in tuple(self._seated):
+        for sequence in [s for s in self._seated if s.needs_page]:
             while sequence.is_decoding and sequence.needs_page and sequence not in in_flight:
                 if self.pages.num_available() == 0:
                     if self._yield_pages(in_flight):

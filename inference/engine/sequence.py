@@ -49,6 +49,7 @@ class Sequence:
     def __init__(self, request: SequenceRequest, feed: StreamFeed, queued_at_s: float) -> None:
         self.request, self.feed, self.queued_at_s = request, feed, queued_at_s
         self.num_prompt = len(request.prompt_ids)
+        self.max_len = self.num_prompt + request.max_tokens
         self.ids: npt.NDArray[np.int32] = np.empty(self.max_len, np.int32)
         self.ids[: self.num_prompt] = request.prompt_ids
         self.num_ids = self.num_prompt
@@ -70,10 +71,6 @@ class Sequence:
         self._first_token_at_s: float | None = None
         self._last_token_at_s: float | None = None
         self.num_chunks = self.num_preempted = self.num_parked = self.num_surplus = 0
-
-    @property
-    def max_len(self) -> int:
-        return self.num_prompt + self.request.max_tokens
 
     @property
     def num_pages_wanted(self) -> int:
@@ -99,7 +96,7 @@ class Sequence:
     @property
     def needs_page(self) -> bool:
         """The row of the newest token has no page yet."""
-        return pages_for(self.num_ids) > len(self.pages)
+        return self.num_ids > PAGE_LEN * len(self.pages)
 
     @property
     def progress(self) -> Progress:
@@ -167,14 +164,13 @@ class Sequence:
         if self._first_token_at_s is None:
             self._first_token_at_s = now_s
         self._last_token_at_s = now_s
-        self.num_computed = self.num_ids
-        self.ids[self.num_ids] = token_id
-        self.num_ids += 1
-        self.last_id = token_id
+        num_ids = self.num_ids
+        self.ids[num_ids] = self.last_id = token_id
+        self.num_computed, self.num_ids = num_ids, num_ids + 1
         self.sampler_state.count(token_id)
         if token_id in self.request.end_ids:
             return Finish(FinishReason.END)
-        if self.num_output == self.request.max_tokens:
+        if self.num_ids == self.max_len:
             return Finish(FinishReason.LENGTH)
         return None
 

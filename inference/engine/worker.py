@@ -95,6 +95,7 @@ class Worker:
         self._given_up: deque[tuple[Sequence, int]] = deque()  # and tokens of it read in vain
         self._in_flight: deque[_StepInFlight] = deque()  # oldest first
         self._waiters: list[Waiter] = []  # readers to wake before the next step
+        self._is_told = False  # something came for readers who have not been woken
         self._closed_why: str | None = None
         self._thread = threading.Thread(target=self._run, name=f"worker-{name}", daemon=True)
 
@@ -199,15 +200,18 @@ class Worker:
         wake(waiters)
 
     def _run_steps(self) -> None:
+        num_in_flight = self._executor.num_in_flight
         while True:
             planning_at_s = self._clock()
             with self._lock:
-                self._abort_given_up()
-                self._end_expired()
+                if self._given_up:
+                    self._abort_given_up()
+                if self._scheduler.num_queued:
+                    self._end_expired(planning_at_s)
                 if self._closed_why is not None and not self._in_flight:
                     return
                 plan = self._plan()
-                if plan is None and not self._in_flight and not self._waiters:
+                if plan is None and not self._in_flight and not self._is_told:
                     self._work.wait(_HELD_CHECK_S if self._scheduler.live() else None)
                     continue
                 batch = None
@@ -218,12 +222,10 @@ class Worker:
             # Woken here, readers get the GIL while the step below runs without it.
             wake(waiters)
             if batch is not None:
-                started_s = self._clock()
-                step = self._in_flight[-1]
+                step, started_s = self._in_flight[-1], self._clock()
                 self._choosing.start(batch, step.plan.wanting_logits)
                 step.plan_s, step.start_s = started_s - planning_at_s, self._clock() - started_s
-            is_full = len(self._in_flight) == self._executor.num_in_flight
-            if is_full or (batch is None and self._in_flight):
+            if len(self._in_flight) == num_in_flight or (batch is None and self._in_flight):
                 self._finish_step(self._in_flight[0])
 
     def _finish_step(self, step: _StepInFlight) -> None:
@@ -238,9 +240,10 @@ class Worker:
         with self._lock:
             self._in_flight.popleft()
             self._commit(plan, tokens, step_s, sampled_s)
-            num_queued = self._scheduler.num_queued
-            num_pages = self._scheduler.pages.num_available()
         if self._on_step is not None:
+            with self._lock:
+                num_queued = self._scheduler.num_queued
+                num_pages = self._scheduler.pages.num_available()
             self._on_step(
                 StepTiming(
                     number=self._counts.num_steps,
@@ -280,7 +283,8 @@ class Worker:
     def _plan(self) -> StepPlan | None:
         if self._closed_why is not None:
             return None
-        return self._scheduler.plan({s for step in self._in_flight for s in step.plan.sequences})
+        in_flight = [s for step in self._in_flight for s in step.plan.sequences]
+        return self._scheduler.plan(set(in_flight) if in_flight else ())
 
     def _taken(self, sequence: Sequence) -> None:
         self._scheduler.unread(sequence, len(sequence.feed.unread))
@@ -290,26 +294,28 @@ class Worker:
         self, plan: StepPlan, tokens: list[Token | SamplingFailed], step_s: float, now_s: float
     ) -> None:
         """Take a step's tokens, except those of sequences that were ended meanwhile."""
-        self._counts.num_steps += 1
-        self._counts.step_s += step_s
-        self._counts.num_prompt_tokens += plan.end - plan.start
-        if plan.prompt is not None and plan.prompt.state is not State.FINISHED:
-            self._scheduler.prefilled(plan.prompt, plan.end)
+        counts = self._counts
+        counts.num_steps += 1
+        counts.step_s += step_s
+        if plan.prompt is not None:
+            counts.num_prompt_tokens += plan.end - plan.start
+            if plan.prompt.state is not State.FINISHED:
+                self._scheduler.prefilled(plan.prompt, plan.end)
         for sequence, token in zip(plan.wanting_logits, tokens, strict=True):
             if sequence.state is State.FINISHED:
                 continue
             if isinstance(token, SamplingFailed):
                 self._end(sequence, Finish(FinishReason.ERROR, str(token)))
                 continue
-            self._counts.num_output_tokens += 1
-            finish = sequence.append(token.id, now_s)
-            sequence.feed.put(token)
+            counts.num_output_tokens += 1
+            finish, feed = sequence.append(token.id, now_s), sequence.feed
+            feed.put(token)
             if finish is None:
-                self._scheduler.unread(sequence, len(sequence.feed.unread))
-                self._waiters += sequence.feed.take_waiter()
+                self._scheduler.unread(sequence, len(feed.unread))
+                self._waiters += feed.take_waiter()
+                self._is_told = True
             else:
                 self._end(sequence, finish)
-        self._arrived.notify_all()
 
     def _abort_given_up(self) -> None:
         while self._given_up:
@@ -324,8 +330,7 @@ class Worker:
             sequence.num_surplus += num_surplus
             self._counts.num_surplus_tokens += num_surplus
 
-    def _end_expired(self) -> None:
-        now_s = self._clock()
+    def _end_expired(self, now_s: float) -> None:
         for sequence in self._scheduler.expired(now_s):
             error = QueueTimeout(now_s - sequence.queued_at_s)
             self._end(sequence, Finish(FinishReason.ERROR, str(error)), error)
@@ -339,8 +344,11 @@ class Worker:
         sequence.feed.end(finish, error)
         self._counts.add_ending(finish, error)
         self._waiters += sequence.feed.take_waiter()
-        self._arrived.notify_all()
+        self._is_told = True
 
     def _take_waiters(self) -> list[Waiter]:
-        waiters, self._waiters = self._waiters, []
+        """Readers to wake once the lock is free; those in plain threads wake when it is."""
+        if self._is_told:
+            self._arrived.notify_all()
+        waiters, self._waiters, self._is_told = self._waiters, [], False
         return waiters

@@ -65,3 +65,30 @@ def test_the_arrays_are_made_once():
     two = arrays.fill(scheduler.plan())
     assert np.shares_memory(one.tokens, two.tokens)
     assert one.page_table is two.page_table
+
+
+def test_steps_of_as_many_decoding_sequences_are_the_same_batch():
+    """With new numbers, whatever the step between them was: who reads it in place need not look anew."""
+    scheduler, arrays = Scheduler(CONFIG, WorkerCounts()), BatchArrays(CONFIG)
+    first = seated(scheduler, [5])
+    scheduler.prefilled(first, 1)
+    first.append(6, 0.0)
+    alone = arrays.fill(scheduler.plan())
+    first.append(7, 0.0)
+    other = seated(scheduler, [9, 9, 9])
+    mixed = arrays.fill(scheduler.plan())
+    assert mixed is not alone
+    assert mixed.logit_rows.tolist() == [0, 3]
+    scheduler.prefilled(other, 3)
+    first.append(8, 0.0)
+    other.append(4, 0.0)
+    both = arrays.fill(scheduler.plan())
+    check_batch(both, CONFIG)
+    assert both.tokens.tolist() == [8, 4]
+    assert both.logit_rows.tolist() == [0, 1]
+    scheduler.remove(first)
+    other.append(3, 0.0)
+    assert arrays.fill(scheduler.plan()) is alone
+    check_batch(alone, CONFIG)
+    assert (alone.tokens.tolist(), alone.positions.tolist()) == ([3], [4])
+    assert alone.slots.tolist() == [1]

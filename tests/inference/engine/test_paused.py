@@ -196,7 +196,8 @@ def test_books_balance_whoever_reads_when(num_slots, num_pages, actions):
         if plan is None:
             assert all(s.is_paused for s in seated)
             return
-        assert not any(s.is_paused for s in plan.decodes)
+        assert plan.decodes == tuple(s for s in scheduler.live() if s.is_decoding)
+        assert not any(s.needs_page for s in plan.decodes)
         commit(scheduler, plan)
 
     for kind, first, second, num_unread in actions:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from inference.engine.config import EngineConfig
 from inference.engine.errors import BrokenInvariant, QueueFull
-from inference.engine.scheduler import Scheduler
+from inference.engine.scheduler import MAX_UNREAD, Scheduler
 from inference.engine.sequence import Sequence, State
 from inference.engine.stats import WorkerCounts
 from inference.engine.stream import StreamFeed
@@ -50,6 +50,40 @@ def test_a_free_slot_is_taken_at_once_with_the_pages_of_the_prompt():
     scheduler.add(sequence)
     assert (sequence.state, sequence.slot, len(sequence.pages)) == (State.PREFILL, 0, 2)
     assert scheduler.pages.num_free == 8
+
+
+@pytest.mark.parametrize("what", ["page", "add", "wait", "remove", "pause"])
+def test_a_plan_lasts_until_somebody_comes_goes_pauses_or_needs_a_page(what):
+    scheduler = scheduler_of(EngineConfig(context_len=256, num_pages=30, num_slots=3))
+    first, other = sequence_of(10, 100), sequence_of(10, 100)
+    scheduler.add(first), scheduler.add(other)
+    run_step(scheduler), run_step(scheduler)
+    lasting, _ = run_step(scheduler)
+    for _ in range(18):
+        assert run_step(scheduler)[0] is lasting
+    assert lasting.decodes == (first, other)
+    if what == "page":
+        for _ in range(4):
+            run_step(scheduler)
+        assert [s.num_ids for s in (first, other)] == [35, 34]
+        assert [len(s.pages) for s in (first, other)] == [2, 2]
+    elif what == "add":
+        scheduler.add(third := sequence_of(10, 100))
+        assert (scheduler.plan().decodes, scheduler.plan().prompt) == ((first, other), third)
+    elif what == "wait":
+        scheduler.add(sequence_of(10, 100)), scheduler.add(waiting := sequence_of(10, 100))
+        run_step(scheduler)
+        assert waiting.state is State.WAITING
+        scheduler.remove(first)
+        assert scheduler.plan().prompt is waiting
+    elif what == "remove":
+        scheduler.remove(first)
+        assert scheduler.plan().decodes == (other,)
+    else:
+        scheduler.unread(first, MAX_UNREAD)
+        assert scheduler.plan().decodes == (other,)
+        scheduler.unread(first, 0)
+        assert scheduler.plan().decodes == (first, other)
 
 
 def test_pages_are_taken_as_a_sequence_grows():
@@ -300,6 +334,7 @@ def test_books_balance_after_any_actions_and_everyone_gets_done(
             assert len(plan.decodes) <= num_slots
             decoding = [s for s in scheduler.live() if s.state is State.DECODE]
             assert {*decoding} <= {*plan.decodes, plan.prompt}, "a decoder had no row"
+            assert all(s.num_computed <= 32 * len(s.pages) for s in decoding)
             assert plan.end - plan.start <= chunk_len
         check()
     for _ in range(20_000):
