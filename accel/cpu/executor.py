@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from accel.backend import Limits, StepBatch
 
 SPINS = 3000  # of a waiter before it sleeps: some 50 us
+# Of a helper between two steps, longer than the engine's own work takes: to be woken from an idle core
+# would take as long again.
+STEP_SPINS = 12_000
 _FOUND = struct.Struct("=fi")  # as in kernels.cpu.best
 assert _FOUND.size == FOUND_BYTES
 
@@ -70,6 +73,7 @@ class CpuExecutor:
             S_SCRATCH=scratch,
             S_SCRATCH_BYTES=len(scratch) // limits.num_threads,
             S_SPINS=SPINS,
+            S_STEP_SPINS=STEP_SPINS,
             S_THREADS=limits.num_threads,
         )
         self._company = Company(limits.num_threads)

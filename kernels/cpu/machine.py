@@ -22,6 +22,7 @@ from kernels.cpu.layout import (
     S_PROFILE,
     S_ROWS,
     S_SPINS,
+    S_STEP_SPINS,
     S_STOP,
     S_THREADS,
 )
@@ -34,6 +35,7 @@ from kernels.cpu.simd import (
     futex_wait,
     futex_wake_all,
     i32,
+    i64,
     inline_part,
     pause,
     profile_add,
@@ -119,10 +121,11 @@ def run(table, step, tid):
     """Thread 0: run one step and return. The others: run every step they are asked into, until stopped.
 
     The step word holds a step number and, in its low byte, how many threads take part, so that one
-    atomic read tells a helper both. A helper left out of a step may be late for it, or miss it.
+    atomic read tells a helper both. A helper left out of a step may be late for it, or miss it; it sleeps
+    at once, since somebody else wants its core.
     With S_STOP set, thread 0 only wakes the others.
     """
-    base, spins = step[S_BARRIER], step[S_SPINS]
+    base, spins, step_spins = step[S_BARRIER], step[S_SPINS], i64(0)
     if tid == 0:
         word = atomic_load(base + _STEP)
         _advance(base + _STEP, i32(256 + step[S_THREADS] - (word & 255)))
@@ -132,10 +135,12 @@ def run(table, step, tid):
         return 0
     seen = i32(0)
     while True:
-        _wait_while(base + _STEP, seen, spins)
+        _wait_while(base + _STEP, seen, step_spins)
         seen = atomic_load(base + _STEP)
         if step[S_STOP]:
             return 0
+        step_spins = i64(0)
         if tid < (seen & 255):
+            step_spins = step[S_STEP_SPINS]
             _walk(table, step, tid)
             _barrier(base, step[S_THREADS], spins)
