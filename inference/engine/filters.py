@@ -116,6 +116,8 @@ def _nucleus_bound(weights: npt.NDArray[np.float32], total: float, top_p: float)
 def _typical(left: Candidates, typical_p: float) -> Candidates:
     """The tokens whose surprise is nearest to the entropy, up to typical_p of the mass."""
     probabilities = left.weights / np.float32(left.mass)
+    if not probabilities.all():  # the lightest are lost in the division, and have no surprise
+        left, probabilities = left.only(probabilities > 0), probabilities[probabilities > 0]
     surprise = -np.log(probabilities)
     entropy = np.dot(probabilities, surprise)
     nearness = 1 / (1 + np.abs(surprise - entropy))

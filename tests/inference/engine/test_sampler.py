@@ -60,6 +60,16 @@ def test_filters_leave_what_the_slow_implementation_leaves(params, vocab_size, s
         assert shares.tolist() == pytest.approx([expected[t] for t in sorted(expected)], rel=1e-4)
 
 
+def test_typical_p_bears_weights_too_small_for_a_probability():
+    """The least weight there is, divided by a mass of four, is 0, of which there is no logarithm."""
+    weights = np.array([1.0, 1.0, 1e-45, 0.9, 1.0, 0.1], np.float32)
+    params = SamplingParams(typical_p=0.5)
+    left = narrow(weights, float(weights.sum()), params)
+    without = narrow(np.delete(weights, 2), float(weights.sum()), params)
+    assert left.weights.tolist() == without.weights.tolist()
+    assert 2 not in left.ids
+
+
 @pytest.mark.parametrize("spread", [0.0, 0.3, 3.0])
 @pytest.mark.parametrize("top_p", [0.1, 0.95, 0.99999])
 def test_top_p_is_exact_on_large_vocabularies_flat_or_peaked(spread, top_p):
