@@ -89,9 +89,8 @@ class Scheduler:
         self._prompts: deque[Sequence] = deque()  # those of the seated in PREFILL, oldest first
         self._free_slots = list(range(config.num_slots))  # a heap: the lowest first
         self.pages = PagePool(config.num_pages)
-        self._lasting: StepPlan | None = (
-            None  # good until somebody comes, goes, pauses or needs a page
-        )
+        # Good until somebody comes, goes, pauses or needs a page.
+        self._lasting: StepPlan | None = None
 
     @property
     def num_queued(self) -> int:
