@@ -1,7 +1,7 @@
 """y = W x for M rows of activations, for any weight format.
 
 Owns how a matmul is cut: over threads by groups of 16 features (fixed shares and claims), over rows
-by what the second-level cache holds, then by tiles: wide ones (kernels.cpu.wide) where there are many
+by what the second-level cache holds, then by tiles: wide ones (kernels.cpu.many_rows) where there are many
 rows, else of up to 8. Knows no format: `weight_format.tile` is a format's micro-kernel. Every format
 adds a quant block's products as exact int32 (float formats: even and odd columns apart), scales it into
 float32, blocks in order; that order is the same for every M and every share of a thread, and so is the
@@ -27,6 +27,13 @@ from kernels.cpu.layout import (
     K,
     W,
 )
+from kernels.cpu.many_rows import (
+    begin_wide,
+    end_wide,
+    is_wide,
+    wide_scratch_bytes,
+    wide_times_rows,
+)
 from kernels.cpu.rows import input_rows, scratch
 from kernels.cpu.simd import (
     MAX_TILE,
@@ -44,15 +51,8 @@ from kernels.cpu.simd import (
     vexp,
     zeros,
 )
-from kernels.cpu.weight_format import spread, tile
-from kernels.cpu.wide import (
-    begin_wide,
-    emit,
-    end_wide,
-    is_wide,
-    wide_scratch_bytes,
-    wide_times_rows,
-)
+from kernels.cpu.weight_format import tile
+from kernels.cpu.wide import emit
 
 # Activations that stay in the second-level cache while all groups pass by.
 ROW_BLOCK_BYTES = 640 << 10
@@ -67,15 +67,14 @@ def matmul_scratch_bytes(max_rows: int, max_k: int) -> int:
 
 
 @kernel_part
-def _group_times_rows(fmt, w, x, x_stride, k, first, rows, wide, spare, y, y_stride, add):
+def _group_times_rows(fmt, w, next_w, x, x_stride, k, first, rows, wide, spare, y, y_stride, add):
     """One group of 16 features for all rows, in the widest tiles and then what is left.
 
-    wide: whether the step has enough rows for wide tiles.
+    wide: whether the step has enough rows for wide tiles, which fetch at next_w.
     """
     r = 0
     if wide:
-        spread(fmt, w, spare, k)
-        r = wide_times_rows(fmt, spare, x, x_stride, k, first, rows, y, y_stride, add)
+        r = wide_times_rows(fmt, w, next_w, spare, x, x_stride, k, first, rows, y, y_stride, add)
     while rows - r >= MAX_TILE:
         f = tile(fmt, float_tile(MAX_TILE), w, x + r * x_stride, x_stride, k)
         emit(f, y + r * y_stride, y_stride, add)
@@ -145,7 +144,10 @@ def matmul(op, step, tid, fmt):
         if plain:
             w = op[W] + g * w_bytes
             add = mode == ADD
-            _group_times_rows(fmt, w, x, x_stride, k, first, n, wide, spare, y, y_stride, add)
+            next_w = w + threads * w_bytes
+            _group_times_rows(
+                fmt, w, next_w, x, x_stride, k, first, n, wide, spare, y, y_stride, add
+            )
         else:
             w = op[W] + 2 * g * w_bytes
             for half in range(2):
@@ -153,6 +155,7 @@ def matmul(op, step, tid, fmt):
                 _group_times_rows(
                     fmt,
                     w_half,
+                    w_half + (1 + half * 2 * (threads - 1)) * w_bytes,
                     x,
                     x_stride,
                     k,
