@@ -9,7 +9,13 @@ only: what it must not see is left out or given weight zero, and adding zeros ch
 
 from kernels.cpu import attention_plan
 from kernels.cpu.attention_plan import first_visible, is_split, num_tasks
-from kernels.cpu.kv_pages import head_page, values_of, widen_keys, widen_values
+from kernels.cpu.kv_pages import (
+    can_read_halves,
+    head_page,
+    readable_keys,
+    readable_values,
+    values_of,
+)
 from kernels.cpu.kv_types import part_bytes
 from kernels.cpu.layout import (
     COUNTER,
@@ -25,6 +31,7 @@ from kernels.cpu.layout import (
     PLAN,
     RUN,
     S_POSITIONS,
+    S_THREADS,
     WINDOW,
 )
 from kernels.cpu.query_blocks import (
@@ -32,10 +39,9 @@ from kernels.cpu.query_blocks import (
     MAX_QUERIES,
     ROW_BYTES,
     SCORES_BYTES,
-    SMALL,
+    block_len,
     block_outputs,
     block_scores,
-    is_large,
     softmax_run,
 )
 from kernels.cpu.rows import scratch
@@ -87,23 +93,18 @@ def _position_of(base, query):
     return load1_i64(base + _POSITIONS + 8 * query)
 
 
-@inline_part
-def _block_len(num_left):
-    return i64(LARGE) if is_large(num_left) else i64(SMALL)
-
-
 @kernel_part
 def _gather_queries(op, step, task, base):
     """Copy a task's queries side by side; those that fill up the last block repeat the last one."""
     dim, i = op[HEAD_DIM], i64(0)
     while i < task[3]:
-        for j in range(i, i + _block_len(task[3] - i)):
+        for j in range(i, i + block_len(task[3] - i)):
             row, head = _row_and_head(op, task, j)
             store1_i64(base + _POSITIONS + 8 * j, _position(step, row))
             src = op[IN] + row * op[IN_STRIDE] + 4 * head * dim
             for d in range(0, 4 * dim, 64):
                 store_f(base + j * ROW_BYTES + d, load_f(src + d))
-        i += _block_len(task[3] - i)
+        i += block_len(task[3] - i)
 
 
 @inline_part
@@ -119,24 +120,30 @@ def _pages(op, base, query, end_query, run):
 
 
 @inline_part
-def _share(op, task, query, size, ahead):
-    """A block's share of the part of a page that lies ahead: its address, its bytes."""
-    num_bytes = part_bytes(op[KV_TYPE], op[HEAD_DIM])
+def _reads_halves(op, task):
+    """Several blocks would widen a page as often: then it is done once, beforehand."""
+    return can_read_halves(op) and task[3] <= LARGE
+
+
+@inline_part
+def _share(task, query, size, ahead):
+    """A block's share of what lies ahead (address, bytes)."""
+    address, num_bytes = ahead
     first, end = num_bytes * query // task[3], num_bytes * min(query + size, task[3]) // task[3]
-    return ahead + first, end - first
+    return address + first, end - first
 
 
 @kernel_part
-def _scores_of_page(op, task, run, page, base, ahead):
+def _scores_of_page(op, task, run, page, keys, base, ahead):
     i = i64(0)
     while i < task[3]:
-        size = _block_len(task[3] - i)
+        size = block_len(task[3] - i)
         first, end = _pages(op, base, i, i + size, run)
         if first <= page < end:
             at = base + _SCORES + i * SCORES_BYTES + 4 * (page * PAGE - run * RUN)
-            queries, keys, large = base + i * ROW_BYTES, base + _WIDENED, is_large(task[3] - i)
-            fetched, num_bytes = _share(op, task, i, size, ahead)
-            block_scores(large, keys, queries, op[HEAD_DIM], at, fetched, num_bytes)
+            halves, queries = _reads_halves(op, task), base + i * ROW_BYTES
+            fetched, num_bytes = _share(task, i, size, ahead)
+            block_scores(halves, size, keys, queries, op[HEAD_DIM], at, fetched, num_bytes)
         i += size
 
 
@@ -144,7 +151,7 @@ def _scores_of_page(op, task, run, page, base, ahead):
 def _softmax(op, task, run, base, results):
     i, start, dim = i64(0), run * RUN, op[HEAD_DIM]
     while i < task[3]:
-        size = _block_len(task[3] - i)
+        size = block_len(task[3] - i)
         first, end = _pages(op, base, i, i + size, run)
         begin, stop = (first * PAGE - start) // 16, (end * PAGE - start) // 16
         for j in range(i, i + size):
@@ -157,32 +164,44 @@ def _softmax(op, task, run, base, results):
 
 
 @kernel_part
-def _outputs_of_page(op, task, run, page, base, results, ahead):
+def _outputs_of_page(op, task, run, page, values, base, results, ahead):
     i, dim, start = i64(0), op[HEAD_DIM], run * RUN
     while i < task[3]:
-        size = _block_len(task[3] - i)
+        size = block_len(task[3] - i)
         low = first_visible(_position_of(base, i), op[WINDOW])
         high = _position_of(base, i + size - 1)
         begin, end = max(low - page * PAGE, i64(0)), min(high + 1 - page * PAGE, i64(PAGE))
         if begin < end:
             weights = base + _SCORES + i * SCORES_BYTES + 4 * (page * PAGE + begin - start)
-            values, large = base + _WIDENED + 4 * dim * begin, is_large(task[3] - i)
-            fetched, num_bytes = _share(op, task, i, size, ahead)
+            halves = _reads_halves(op, task)
+            first_value = values + (2 if halves else 4) * dim * begin
+            fetched, num_bytes = _share(task, i, size, ahead)
             out, count = results + i * ROW_BYTES, end - begin
-            block_outputs(large, values, dim, weights, count, out, fetched, num_bytes)
+            block_outputs(halves, size, first_value, dim, weights, count, out, fetched, num_bytes)
         i += size
 
 
 @inline_part
-def _part(op, step, task, pages, index, after):
-    """Where the parts of pages lie in the order in which they are read: keys of `pages` (first, end), their
-    values, then what comes after (row, kv_head, page): keys of the pages from there on."""
-    first, end = pages
-    n, row, kv_head = end - first, task[0], task[1]
-    if index < 2 * n:
-        keys = head_page(op, step, row, first + index % n, kv_head)
-        return keys if index < n else values_of(op, keys)
-    return head_page(op, step, after[0], min(after[2] + index - 2 * n, after[3]), after[1])
+def _part(op, step, pages, index):
+    """The index-th part of pages (row, KV head, first, end, last position) in the order in which they
+    are read, keys and then values, and its bytes: values only as far as there are any."""
+    row, kv_head, first, end, last = pages
+    n, num_bytes = end - first, part_bytes(op[KV_TYPE], op[HEAD_DIM])
+    page = first + min(index, 2 * n - 1) % n
+    keys = head_page(op, step, row, page, kv_head)
+    if index < n:
+        return keys, num_bytes
+    return values_of(op, keys), num_bytes * min(last + 1 - page * PAGE, i64(PAGE)) // PAGE
+
+
+@inline_part
+def _ahead(op, step, pages, index, after):
+    """The part PARTS_AHEAD of the index-th: of these pages or of those that come after them."""
+    index += PARTS_AHEAD
+    num_parts = 2 * (pages[3] - pages[2])
+    if index < num_parts:
+        return _part(op, step, pages, index)
+    return _part(op, step, after, index - num_parts)
 
 
 @kernel_part
@@ -193,18 +212,20 @@ def _over_run(op, step, task, run, base, results, after):
     of a page is worked on, the part after the next is fetched.
     """
     row, kv_head = task[0], task[1]
-    first, end = pages = _pages(op, base, 0, task[3], run)
-    n = end - first
-    for i in range(n):
-        widen_keys(op, head_page(op, step, row, first + i, kv_head), base + _WIDENED)
-        ahead = _part(op, step, task, pages, i + PARTS_AHEAD, after)
-        _scores_of_page(op, task, run, first + i, base, ahead)
-    _softmax(op, task, run, base, results)
+    first, end = _pages(op, base, 0, task[3], run)
+    pages = (row, kv_head, first, end, _position_of(base, task[3] - 1))
+    n, halves = end - first, _reads_halves(op, task)
     for i in range(n):
         keys = head_page(op, step, row, first + i, kv_head)
-        widen_values(op, values_of(op, keys), base + _WIDENED)
-        ahead = _part(op, step, task, pages, n + i + PARTS_AHEAD, after)
-        _outputs_of_page(op, task, run, first + i, base, results, ahead)
+        keys = readable_keys(op, keys, halves, base + _WIDENED)
+        ahead = _ahead(op, step, pages, i, after)
+        _scores_of_page(op, task, run, first + i, keys, base, ahead)
+    _softmax(op, task, run, base, results)
+    for i in range(n):
+        values = values_of(op, head_page(op, step, row, first + i, kv_head))
+        values = readable_values(op, values, halves, base + _WIDENED)
+        ahead = _ahead(op, step, pages, n + i, after)
+        _outputs_of_page(op, task, run, first + i, values, base, results, ahead)
 
 
 @kernel_part
@@ -221,9 +242,10 @@ def _split_task(op, step, task, run, first_run, base, after):
 def _whole_task(op, step, task, first_run, end_run, base, after):
     """All runs, one after another, into the output rows."""
     dim, state, work = op[HEAD_DIM], base + _STATE, base + _WORK
-    last_page = _position_of(base, task[3] - 1) // PAGE
+    last = _position_of(base, task[3] - 1)
     for run in range(first_run, end_run):
-        follows = (task[0], task[1], (run + 1) * RUN // PAGE, last_page)
+        begin = (run + 1) * RUN // PAGE
+        follows = (task[0], task[1], begin, min(last // PAGE + 1, begin + RUN // PAGE), last)
         if run + 1 == end_run:
             follows = after
         _over_run(op, step, task, run, base, state if run == first_run else work, follows)
@@ -244,24 +266,28 @@ def _claim(op):
 
 
 @inline_part
-def _first_pages(op, step, claimed):
-    """Where a claimed task begins to read: row, KV head, first page, last page."""
+def _pages_of(op, step, claimed):
+    """Those that a claimed task begins to read, as _part takes them."""
     kv_heads = op[KV_HEADS]
-    row0, _, first_run, end_run = attention_plan.task(op[PLAN], claimed // kv_heads)
-    position = _position(step, row0)
+    row0, num_rows, first_run, _ = attention_plan.task(op[PLAN], claimed // kv_heads)
+    position, last = _position(step, row0), _position(step, row0 + num_rows - 1)
     first = max(first_visible(position, op[WINDOW]), first_run * RUN) // PAGE
-    return row0, claimed % kv_heads, first, max(min(position, end_run * RUN - 1) // PAGE, first)
+    end = min(last, (first_run + 1) * RUN - 1) // PAGE + 1
+    return row0, claimed % kv_heads, first, max(end, first + 1), last
 
 
 def attention(op, step, tid):
-    """Threads claim tasks from a counter: causal tiles and ragged sequences cost unequal time. They
-    claim one ahead, to know what to fetch."""
+    """Threads claim tasks from a counter: causal tiles and ragged sequences cost unequal time.
+
+    While they take turns, a thread's next task is as many further as there are threads; its first pages
+    are fetched ahead. To claim it so early would leave one thread two tasks and another one none.
+    """
     plan, kv_heads = op[PLAN], op[KV_HEADS]
     group, split, base = op[HEADS] // kv_heads, is_split(plan), scratch(step, tid)
     claimed = _claim(op)
     while claimed >= 0:
-        following = _claim(op)
-        after = _first_pages(op, step, max(following, i64(0)))
+        next_turn = claimed - step[S_THREADS]
+        after = _pages_of(op, step, next_turn if next_turn >= 0 else claimed)
         row0, num_rows, first_run, end_run = attention_plan.task(plan, claimed // kv_heads)
         tile_first = first_visible(_position(step, row0), op[WINDOW]) // RUN
         for first in range(0, num_rows * group, MAX_QUERIES):
@@ -272,4 +298,4 @@ def attention(op, step, tid):
                 _split_task(op, step, task, first_run, tile_first, base, after)
             else:
                 _whole_task(op, step, task, first_run, end_run, base, after)
-        claimed = following
+        claimed = _claim(op)

@@ -28,6 +28,7 @@ from kernels.cpu.simd import (
     vmax,
     vmin,
 )
+from kernels.cpu.simd.halves import IN_HARDWARE
 
 F16_MAX = 65504.0
 
@@ -44,6 +45,29 @@ def head_page(op, step, row, page_index, kv_head):
 @inline_part
 def values_of(op, keys):
     return keys + part_bytes(op[KV_TYPE], op[HEAD_DIM])
+
+
+@inline_part
+def can_read_halves(op):
+    """Whether loads widen what is in a page, as fast as any other way to read it once."""
+    return IN_HARDWARE and op[KV_TYPE] == F16
+
+
+@inline_part
+def readable_keys(op, keys, halves, spare):
+    """Where keys of a page lie as float16 (halves) or as float32: in the page or in spare."""
+    if halves or op[KV_TYPE] == F32:
+        return keys
+    widen_keys(op, keys, spare)
+    return spare
+
+
+@inline_part
+def readable_values(op, values, halves, spare):
+    if halves or op[KV_TYPE] == F32:
+        return values
+    widen_values(op, values, spare)
+    return spare
 
 
 @kernel_part

@@ -6,7 +6,7 @@ all of them. Every score and every output adds up in one order, whatever the blo
 gets depends on its neighbours.
 """
 
-from kernels.cpu.layout import PAGE, RUN
+from kernels.cpu.layout import RUN
 from kernels.cpu.run_results import LOWEST, set_softmax
 from kernels.cpu.simd import (
     MAX_TILE,
@@ -22,6 +22,7 @@ from kernels.cpu.simd import (
     inline_part,
     kernel_part,
     load_f,
+    load_f16,
     mask_before,
     mask_beyond,
     prefetch,
@@ -39,7 +40,7 @@ from kernels.cpu.simd.dots import ISA
 # through a block at once, else one: accumulators, the vectors and one broadcast query fill them.
 PAIRS = MAX_TILE == 8
 LARGE, SMALL = (12, 4) if PAIRS else {"avxvnni": (6, 3), "avx2": (6, 3)}.get(ISA, (2, 1))
-TWICE_LARGE, TWICE_SMALL = 2 * LARGE, 2 * SMALL
+TWICE_LARGE = 2 * LARGE
 MAX_QUERIES = 48  # that go through a run together; a multiple of every LARGE
 
 # Constant distances between the rows of queries, results and scores become displacements in the
@@ -47,126 +48,171 @@ MAX_QUERIES = 48  # that go through a run together; a multiple of every LARGE
 MAX_HEAD_DIM = 512
 ROW_BYTES = 4 * MAX_HEAD_DIM + 64
 SCORES_BYTES = 4 * RUN + 64
-PAGE_ROW_BYTES = 4 * PAGE  # of a widened page of keys
 
 
 @inline_part
-def is_large(num_left):
-    """Whether the next of so many queries make a large block (its last ones may be empty)."""
-    return num_left >= LARGE or num_left > 2 * SMALL
+def block_len(num_left):
+    """Queries of the next block, when so many are left. Of a large one the last may be missing."""
+    if num_left >= LARGE or num_left > 2 * SMALL:
+        return i64(LARGE)
+    return min(num_left, i64(SMALL))
 
 
-@kernel_part
-def _scores_32(f, keys, queries, dim, out, ahead, stride):
+@inline_part
+def _load(halves, at, i):
+    """The i-th 16 values from `at` on, float16 or float32."""
+    return load_f16(at + 32 * i) if halves else load_f(at + 64 * i)
+
+
+@inline_part
+def _scores_32(halves, f, keys, queries, dim, out, ahead, stride):
     """Scores of a block (f: twice as many zeroed vectors) for the 32 positions of a page."""
     for d in range(dim):
         prefetch(ahead + stride * d)
-        low, high = load_f(keys + PAGE_ROW_BYTES * d), load_f(keys + PAGE_ROW_BYTES * d + 64)
+        low, high = _load(halves, keys, 2 * d), _load(halves, keys, 2 * d + 1)
         f = add_scaled_pair(f, low, high, queries + 4 * d, ROW_BYTES)
     store_pairs(f, out, SCORES_BYTES)
 
 
-@kernel_part
-def _scores_16(f, keys, queries, dim, out, ahead, stride):
+@inline_part
+def _scores_16(halves, f, keys, queries, dim, out, ahead, stride):
     for d in range(dim):
         prefetch(ahead + stride * d)
-        k = load_f(keys + PAGE_ROW_BYTES * d)
-        f = add_scaled(f, k, queries + 4 * d, ROW_BYTES)
+        f = add_scaled(f, _load(halves, keys, 2 * d), queries + 4 * d, ROW_BYTES)
     store_tile(f, out, SCORES_BYTES)
 
 
 @inline_part
-def _scores(zeroed, twice, keys, queries, dim, out, ahead, num_bytes):
+def _scores(halves, zeroed, twice, keys, queries, dim, out, ahead, num_bytes):
     if PAIRS:
-        _scores_32(twice, keys, queries, dim, out, ahead, num_bytes // dim)
+        _scores_32(halves, twice, keys, queries, dim, out, ahead, num_bytes // dim)
     else:
-        half = num_bytes // 2
-        _scores_16(zeroed, keys, queries, dim, out, ahead, half // dim)
-        _scores_16(zeroed, keys + 64, queries, dim, out + 64, ahead + half, half // dim)
+        share, second = num_bytes // 2, keys + (32 if halves else 64)
+        _scores_16(halves, zeroed, keys, queries, dim, out, ahead, share // dim)
+        _scores_16(halves, zeroed, second, queries, dim, out + 64, ahead + share, share // dim)
+
+
+@kernel_part
+def _scores_of_halves(zeroed, twice, keys, queries, dim, out, ahead, num_bytes):
+    _scores(True, zeroed, twice, keys, queries, dim, out, ahead, num_bytes)
+
+
+@kernel_part
+def _scores_of_floats(zeroed, twice, keys, queries, dim, out, ahead, num_bytes):
+    _scores(False, zeroed, twice, keys, queries, dim, out, ahead, num_bytes)
 
 
 @inline_part
-def block_scores(large, keys, queries, dim, out, ahead, num_bytes):
-    """Shapes: keys (dim, PAGE) f32; queries (block, dim) f32, ROW_BYTES apart; out SCORES_BYTES apart.
+def _either_scores(halves, zeroed, twice, keys, queries, dim, out, ahead, num_bytes):
+    if halves:
+        _scores_of_halves(zeroed, twice, keys, queries, dim, out, ahead, num_bytes)
+    else:
+        _scores_of_floats(zeroed, twice, keys, queries, dim, out, ahead, num_bytes)
+
+
+@kernel_part
+def block_scores(halves, size, keys, queries, dim, out, ahead, num_bytes):
+    """Shapes: keys (dim, PAGE), float16 if halves, else f32; queries (size, dim) f32, ROW_BYTES apart;
+    out SCORES_BYTES apart.
 
     Meanwhile fetches the num_bytes that lie ahead.
     """
-    if large:
-        _scores(
-            float_tile(LARGE), float_tile(TWICE_LARGE), keys, queries, dim, out, ahead, num_bytes
-        )
+    args = (keys, queries, dim, out, ahead, num_bytes)
+    if size == LARGE:
+        _either_scores(halves, float_tile(LARGE), float_tile(TWICE_LARGE), *args)
+    elif SMALL > 3 and size == 4:
+        _either_scores(halves, float_tile(4), float_tile(8), *args)
+    elif SMALL > 2 and size == 3:
+        _either_scores(halves, float_tile(3), float_tile(6), *args)
+    elif size == 2:
+        _either_scores(halves, float_tile(2), float_tile(4), *args)
     else:
-        _scores(
-            float_tile(SMALL), float_tile(TWICE_SMALL), keys, queries, dim, out, ahead, num_bytes
-        )
+        _either_scores(halves, float_tile(1), float_tile(2), *args)
 
 
-@kernel_part
-def _outputs_32(f, values, row_bytes, weights, count, out, ahead, stride):
+@inline_part
+def _outputs_32(halves, f, values, row_bytes, weights, count, out, ahead, stride):
     """32 features of a block's outputs += weights of `count` positions times their values."""
     for i in range(count):
         prefetch(ahead + stride * i)
-        low, high = load_f(values + row_bytes * i), load_f(values + row_bytes * i + 64)
-        f = add_scaled_pair(f, low, high, weights + 4 * i, SCORES_BYTES)
+        at = values + row_bytes * i
+        f = add_scaled_pair(
+            f, _load(halves, at, 0), _load(halves, at, 1), weights + 4 * i, SCORES_BYTES
+        )
     add_pairs(f, out, ROW_BYTES)
 
 
-@kernel_part
-def _outputs_16(f, values, row_bytes, weights, count, out, ahead, stride):
+@inline_part
+def _outputs_16(halves, f, values, row_bytes, weights, count, out, ahead, stride):
     for i in range(count):
         prefetch(ahead + stride * i)
-        v = load_f(values + row_bytes * i)
-        f = add_scaled(f, v, weights + 4 * i, SCORES_BYTES)
+        f = add_scaled(f, _load(halves, values + row_bytes * i, 0), weights + 4 * i, SCORES_BYTES)
     add_tile(f, out, ROW_BYTES)
 
 
 @inline_part
-def _outputs(zeroed, twice, values, dim, weights, count, out, ahead, num_bytes):
+def _outputs(halves, zeroed, twice, values, dim, weights, count, out, ahead, num_bytes):
     """A pass over the positions for 32 (or 16) features fetches its share of what lies ahead."""
-    done, row_bytes, share = 0, 4 * dim, num_bytes // (dim // 16)
+    size, done, share = 2 if halves else 4, 0, num_bytes // (dim // 16)
     if PAIRS:
-        done = dim // 32 * 128
-        for d in range(0, done, 128):
-            at = ahead + d // 64 * share
+        done = dim // 32 * 32
+        for d in range(0, done, 32):
+            at, stride = ahead + d // 16 * share, 2 * share // count
             _outputs_32(
-                twice, values + d, row_bytes, weights, count, out + d, at, 2 * share // count
+                halves,
+                twice,
+                values + size * d,
+                size * dim,
+                weights,
+                count,
+                out + 4 * d,
+                at,
+                stride,
             )
-    for d in range(done, 4 * dim, 64):
-        at = ahead + d // 64 * share
-        _outputs_16(zeroed, values + d, row_bytes, weights, count, out + d, at, share // count)
+    for d in range(done, dim, 16):
+        at, stride = ahead + d // 16 * share, share // count
+        _outputs_16(
+            halves, zeroed, values + size * d, size * dim, weights, count, out + 4 * d, at, stride
+        )
+
+
+@kernel_part
+def _outputs_of_halves(zeroed, twice, values, dim, weights, count, out, ahead, num_bytes):
+    _outputs(True, zeroed, twice, values, dim, weights, count, out, ahead, num_bytes)
+
+
+@kernel_part
+def _outputs_of_floats(zeroed, twice, values, dim, weights, count, out, ahead, num_bytes):
+    _outputs(False, zeroed, twice, values, dim, weights, count, out, ahead, num_bytes)
 
 
 @inline_part
-def block_outputs(large, values, dim, weights, count, out, ahead, num_bytes):
-    """Shapes: values (count, dim) f32; weights (block, count) f32, SCORES_BYTES apart; out ROW_BYTES apart.
+def _either_outputs(halves, zeroed, twice, values, dim, weights, count, out, ahead, num_bytes):
+    if halves:
+        _outputs_of_halves(zeroed, twice, values, dim, weights, count, out, ahead, num_bytes)
+    else:
+        _outputs_of_floats(zeroed, twice, values, dim, weights, count, out, ahead, num_bytes)
+
+
+@kernel_part
+def block_outputs(halves, size, values, dim, weights, count, out, ahead, num_bytes):
+    """Shapes: values (count, dim), float16 if halves, else f32; weights (size, count) f32, SCORES_BYTES
+    apart; out ROW_BYTES apart.
 
     A page adds its own sum, so leaving out pages that a block does not see changes no bit.
     Meanwhile fetches the num_bytes that lie ahead.
     """
-    if large:
-        _outputs(
-            float_tile(LARGE),
-            float_tile(TWICE_LARGE),
-            values,
-            dim,
-            weights,
-            count,
-            out,
-            ahead,
-            num_bytes,
-        )
+    args = (values, dim, weights, count, out, ahead, num_bytes)
+    if size == LARGE:
+        _either_outputs(halves, float_tile(LARGE), float_tile(TWICE_LARGE), *args)
+    elif SMALL > 3 and size == 4:
+        _either_outputs(halves, float_tile(4), float_tile(8), *args)
+    elif SMALL > 2 and size == 3:
+        _either_outputs(halves, float_tile(3), float_tile(6), *args)
+    elif size == 2:
+        _either_outputs(halves, float_tile(2), float_tile(4), *args)
     else:
-        _outputs(
-            float_tile(SMALL),
-            float_tile(TWICE_SMALL),
-            values,
-            dim,
-            weights,
-            count,
-            out,
-            ahead,
-            num_bytes,
-        )
+        _either_outputs(halves, float_tile(1), float_tile(2), *args)
 
 
 @inline_part
