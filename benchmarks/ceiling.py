@@ -22,8 +22,8 @@ from accel.cpu.memory import Arena
 from accel.host import num_cores
 from kernels.cpu.simd import (
     HAS_AMX,
+    MAX_TILE,
     OPTIONS,
-    WIDE_TILE,
     begin_short,
     dot4_short,
     end_short,
@@ -35,6 +35,8 @@ from kernels.cpu.simd import (
     sum_tile,
 )
 from kernels.cpu.simd.amx import begin_even, begin_odd, configure_tiles, release_tiles
+
+ROWS = MAX_TILE + MAX_TILE // 8 * 4  # 12 sums where there are 32 registers, else 4
 
 
 @dataclass(frozen=True)
@@ -56,14 +58,14 @@ def read(address, num_bytes):  # type: ignore[no-untyped-def]
 
 @njit("int64(int64, int64)", **OPTIONS)
 def dots(address, repeats):  # type: ignore[no-untyped-def]
-    """As many rows as a wide tile has x 64-byte weights of 4 bits, all in the first-level cache."""
+    """ROWS x 64-byte weights of 4 bits, all in the first-level cache."""
     total = load_i(address)
     for i in range(repeats):
         at = address + 64 * (i % 16)  # else a compiler need not repeat anything
-        short = begin_short(int_tile(float_tile(WIDE_TILE)))
+        short = begin_short(int_tile(float_tile(ROWS)))
         for j in range(8):
             short = dot4_short(short, load_i(at + 64 * j), at + 4 * j, 64)
-        total = total + sum_tile(end_short(int_tile(float_tile(WIDE_TILE)), short))
+        total = total + sum_tile(end_short(int_tile(float_tile(ROWS)), short))
     return i64(hsum_i(total))
 
 
@@ -106,7 +108,7 @@ def measure(threads: int, num_bytes: int = 192 << 20, repeats: int = 200_000) ->
     return Ceiling(
         threads,
         round(share * threads / reading / 1e9, 1),
-        round(8 * 64 * WIDE_TILE * repeats * threads / counting / 1e9, 1),
+        round(8 * 64 * ROWS * repeats * threads / counting / 1e9, 1),
         amx,
     )
 

@@ -1,6 +1,6 @@
 """SIMD for numba: what kernels are written in. Re-exports the vocabulary; owns nothing itself."""
 
-from kernels.cpu.simd.dots import HAS_AMX, MAX_TILE, WIDE_TILE, words_in_short
+from kernels.cpu.simd.dots import HAS_AMX, MAX_TILE, words_in_short
 from kernels.cpu.simd.lookup import define_lookup
 from kernels.cpu.simd.scalars import (
     as_f64,
@@ -95,7 +95,6 @@ __all__ = [
     "HAS_AMX",
     "MAX_TILE",
     "OPTIONS",
-    "WIDE_TILE",
     "add_pairs",
     "add_scaled",
     "add_scaled_dots",

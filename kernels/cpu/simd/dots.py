@@ -139,5 +139,3 @@ HAS_AMX = ISA == "amx"
 _HAS_32_REGISTERS = ISA in ("amx", "avx512vnni")
 # Rows of the widest tile: two accumulators a row must fit the registers.
 MAX_TILE = 8 if _HAS_32_REGISTERS else 4
-# The same where weights are unpacked already and leave more registers.
-WIDE_TILE = 12 if _HAS_32_REGISTERS else 4
