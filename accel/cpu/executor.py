@@ -16,7 +16,15 @@ import numpy as np
 from accel.backend import MemoryUse
 from accel.cpu.threads import Company, Helpers
 from kernels.cpu.best import FOUND_BYTES
-from kernels.cpu.layout import NARROW_ROWS, S_LOGITS, S_LONGEST_WAIT, S_ROWS, S_THREADS, STEP
+from kernels.cpu.layout import (
+    NARROW_ROWS,
+    S_LOGITS,
+    S_LONGEST_WAIT,
+    S_ROWS,
+    S_THREADS,
+    S_WAITED,
+    STEP,
+)
 from kernels.cpu.machine import BARRIER_BYTES, run
 
 if TYPE_CHECKING:
@@ -91,13 +99,13 @@ class CpuExecutor:
         # In a wide step an op takes longer than a time slice: half a core more is never worse than none.
         wide = step[S_ROWS] > NARROW_ROWS
         step[S_THREADS] = self._limits.num_threads if wide else self._company.num_threads()
-        step[S_LONGEST_WAIT] = 0
+        step[S_LONGEST_WAIT] = step[S_WAITED] = 0
         self._claims[:] = self._no_claims
         started_s = time.perf_counter()
         run(self._table, self._header, 0)
         if not wide:
-            longest_wait_s = step[S_LONGEST_WAIT] / self._counter_hz
-            self._company.note_step(time.perf_counter() - started_s, longest_wait_s)
+            step_s, hz = time.perf_counter() - started_s, self._counter_hz
+            self._company.note_step(step_s, step[S_LONGEST_WAIT] / hz, step[S_WAITED] / hz)
 
     def finish(self) -> npt.NDArray[np.float32]:
         """See accel.backend.Executor."""

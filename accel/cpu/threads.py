@@ -57,10 +57,13 @@ class Helpers:
 class Company:
     """How many threads the next step should use.
 
-    A helper whose core went to another thread stalls everybody at the next meeting. One stall is
-    forgiven; after a second one soon, thread 0 goes on alone for a while, longer while stalls go on.
-    Where that was no faster, stalls are borne for some time: half a core is worth more than none when
-    what takes the other half is short, such as this process's own answers to its clients.
+    A helper whose core went to another thread stalls everybody at the next meeting. One that has come to
+    share thread 0's core makes it wait a little at every meeting (SmolLM2 beside a busy loop, two cores:
+    19 ms a step instead of 3); then thread 0 waits for longer than it works, and is as fast alone. One stall
+    is forgiven; after a second one soon, thread 0 goes on alone for a while, longer while stalls go on.
+    Where that was no faster, stalls are borne for some time, as long as it would be no faster now: half a
+    core is worth more than none when what takes the other half is short, such as this process's own
+    answers to its clients.
     """
 
     def __init__(self, num_threads: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -70,25 +73,29 @@ class Company:
         self._is_alone = False  # in the step that was asked for last
         self._together_s = 0.0  # what a step takes with everybody, lately
         self._alone_s: list[float] = []  # what steps took since thread 0 went on alone
+        self._mean_alone_s = 0.0  # when it last did
 
     def num_threads(self) -> int:
         """Asked once before each step; `note_step` tells afterwards what it took."""
         self._is_alone = self._num_threads > 1 and self._clock() < self._alone_until
         return 1 if self._is_alone else self._num_threads
 
-    def note_step(self, step_s: float, longest_wait_s: float) -> None:
-        """What the last step took, and the longest wait within it."""
+    def note_step(self, step_s: float, longest_wait_s: float, waited_s: float) -> None:
+        """What the last step took, and the longest wait within it and all of them together."""
         if self._is_alone:
             self._alone_s.append(step_s)
             return
         if self._alone_s:
-            if sum(self._alone_s) > len(self._alone_s) * self._together_s:
+            self._mean_alone_s = sum(self._alone_s) / len(self._alone_s)
+            if self._mean_alone_s > self._together_s:
                 self._bear_until = self._clock() + BEAR_S
             self._alone_s = []
         earlier_s = self._together_s or step_s
         self._together_s = earlier_s + NEWEST_SHARE * (step_s - earlier_s)
-        if longest_wait_s >= STALL_S and (now := self._clock()) >= self._bear_until:
-            self._note_stall(now)
+        if longest_wait_s >= STALL_S or waited_s >= max(STALL_S, step_s / 2):
+            now = self._clock()
+            if now >= self._bear_until or self._together_s > self._mean_alone_s:
+                self._note_stall(now)
 
     def _note_stall(self, now: float) -> None:
         if now - self._last_stall < REPEATED_S or now < self._alone_until + REPEATED_S:

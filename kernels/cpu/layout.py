@@ -30,10 +30,10 @@ OP_COLUMNS = 40  # five cache lines a record
 # fmt: off
 STEP = _columns("""S_ROWS S_LOGITS S_THREADS S_TOKENS S_POSITIONS S_SLOTS S_LOGIT_ROWS S_PAGES
                    S_MAX_PAGES S_BARRIER S_SCRATCH S_SCRATCH_BYTES S_SPINS S_STOP S_PROFILE
-                   S_LONGEST_WAIT S_STEP_SPINS""")
+                   S_LONGEST_WAIT S_STEP_SPINS S_WAITED""")
 (S_ROWS, S_LOGITS, S_THREADS, S_TOKENS, S_POSITIONS, S_SLOTS, S_LOGIT_ROWS, S_PAGES,
  S_MAX_PAGES, S_BARRIER, S_SCRATCH, S_SCRATCH_BYTES, S_SPINS, S_STOP, S_PROFILE,
- S_LONGEST_WAIT, S_STEP_SPINS) = range(len(STEP))
+ S_LONGEST_WAIT, S_STEP_SPINS, S_WAITED) = range(len(STEP))
 # fmt: on
 
 # MODE of a matmul: write, add to what is there, or act(gate) * up of interleaved gate and up groups.

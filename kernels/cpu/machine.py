@@ -25,6 +25,7 @@ from kernels.cpu.layout import (
     S_STEP_SPINS,
     S_STOP,
     S_THREADS,
+    S_WAITED,
 )
 from kernels.cpu.simd import (
     OPTIONS,
@@ -101,6 +102,7 @@ def _walk(table, step, tid):
             _barrier(base, threads, spins)
         if tid == 0:
             waited = cycles() - done
+            step[S_WAITED] += waited
             beyond_own_work = waited - (done - started)
             step[S_LONGEST_WAIT] = max(step[S_LONGEST_WAIT], beyond_own_work)
             if step[S_PROFILE]:

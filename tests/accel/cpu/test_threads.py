@@ -81,13 +81,14 @@ class TestCompany:
         num_threads = company.num_threads()
         took_s = alone_s if num_threads == 1 else step_s
         clock.advance(took_s)
-        company.note_step(took_s, 0.0 if num_threads == 1 else wait_s)
+        longest_s = 0.0 if num_threads == 1 else wait_s
+        company.note_step(took_s, longest_s, longest_s)
         return num_threads
 
     def stall(self, company, clock, after_s):
         clock.advance(after_s)
         company.num_threads()
-        company.note_step(0.01, 2 * STALL_S)
+        company.note_step(0.01, 2 * STALL_S, 2 * STALL_S)
 
     def test_all_threads_while_nobody_stalls(self, company, clock):
         """Short waits change nothing."""
@@ -99,6 +100,22 @@ class TestCompany:
         for _ in range(5):
             self.stall(company, clock, after_s=1.0)
             assert company.num_threads() == 4
+
+    @pytest.mark.parametrize(("step_s", "waited_s", "then"), [(0.019, 0.01, 1), (0.019, 0.009, 4)])
+    def test_many_short_waits(self, company, clock, step_s, waited_s, then):
+        """Waiting for longer than working, if never long at once, is a stall: two of them, and alone."""
+        for _ in range(2):
+            assert company.num_threads() == 4
+            clock.advance(step_s)
+            company.note_step(step_s, STALL_S / 5, waited_s)
+        assert company.num_threads() == then
+
+    def test_short_steps_may_be_mostly_waits(self, company, clock):
+        """Where all of them together are less than a stall, meetings are what takes time."""
+        for _ in range(10):
+            assert company.num_threads() == 4
+            clock.advance(0.0005)
+            company.note_step(0.0005, 0.0001, 0.0004)
 
     def test_alone_after_a_second_stall_soon(self, company, clock):
         """Two stalls in a row: alone for the first pause, then all again."""
@@ -135,6 +152,16 @@ class TestCompany:
     def test_stalls_are_borne_where_going_alone_is_no_faster(self, company, clock):
         """It is tried now and then, at a small part of the time."""
         assert 0 < self.share_alone(company, clock, alone_s=0.018) < 0.05
+
+    def test_stalls_are_borne_no_longer_than_that_pays(self, company, clock):
+        """Alone at 5 ms was no faster than together at 4; once steps take 19, it is, and soon known."""
+        for step_s in (0.004, 0.019):
+            threads = [
+                self.step(company, clock, 2 * STALL_S, step_s=step_s, alone_s=0.005)
+                for _ in range(300)
+            ]
+        assert 4 in threads[:3]
+        assert threads[20:].count(1) > 250
 
     def test_mostly_alone_where_that_is_faster(self, company, clock):
         assert self.share_alone(company, clock, alone_s=0.007) > 0.9
