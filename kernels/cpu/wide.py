@@ -38,13 +38,14 @@ from kernels.cpu.simd import (
     load_f,
     load_i,
     offset_tile,
+    prefetch_near,
     store1_i32,
     store_i,
     store_tile,
     subtract_bytes,
 )
 from kernels.cpu.simd.dots import HAS_SIGNED_EIGHT
-from kernels.cpu.simd.partial_tiles import load_tile, prefetch_near, same_address
+from kernels.cpu.simd.partial_tiles import load_tile, same_address
 from kernels.cpu.weight_format import spread
 
 UNPACKED_BYTES = 640  # per 32 columns

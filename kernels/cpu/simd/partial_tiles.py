@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
 
-from kernels.cpu.simd.types import F32V, I8, I32, I64, Tile, define, f32x16, i64, pointer, void
+from kernels.cpu.simd.types import F32V, I64, Tile, define, f32x16, i64, pointer
 
 
 @intrinsic(prefer_literal=True)
@@ -38,14 +37,3 @@ def _same_address(b, args):
 # The address, of which LLVM does not know that it is the same: what is loaded from it once more is then
 # not kept in registers from the first time on, which would be too few.
 same_address = define(i64, (i64,), _same_address)
-
-
-def _prefetch_near(b, a):
-    """To the first-level cache."""
-    p = pointer(b, a[0], I8)
-    fn_type = ir.FunctionType(ir.VoidType(), [p.type, I32, I32, I32])
-    fn = cgutils.get_or_insert_function(b.module, fn_type, "llvm.prefetch.p0")
-    b.call(fn, [p] + [ir.Constant(I32, v) for v in (0, 3, 1)])
-
-
-prefetch_near = define(void, (i64,), _prefetch_near)

@@ -124,15 +124,18 @@ scatter_i8 = define(void, (i64, i32x16, i64), _scatter_i8)
 scatter_f16 = define(void, (i64, f32x16, i64), _scatter_f16)
 
 
-def _prefetch(b, a):
-    """To the second-level cache: the first level's few line buffers are left to loads."""
-    p = pointer(b, a[0], I8)
-    fn_type = ir.FunctionType(ir.VoidType(), [p.type, I32, I32, I32])
-    fn = cgutils.get_or_insert_function(b.module, fn_type, "llvm.prefetch.p0")
-    b.call(fn, [p] + [ir.Constant(I32, v) for v in (0, 2, 1)])
+def _prefetch(locality):
+    def emit(b, a):
+        p = pointer(b, a[0], I8)
+        fn_type = ir.FunctionType(ir.VoidType(), [p.type, I32, I32, I32])
+        fn = cgutils.get_or_insert_function(b.module, fn_type, "llvm.prefetch.p0")
+        b.call(fn, [p] + [ir.Constant(I32, v) for v in (0, locality, 1)])
+
+    return emit
 
 
-prefetch = define(void, (i64,), _prefetch)
+# To the second-level cache: the first level's few line buffers are left to loads. Near: to the first level.
+prefetch, prefetch_near = (define(void, (i64,), _prefetch(locality)) for locality in (2, 3))
 
 
 # ---- arithmetic ----------------------------------------------------------------------------------
